@@ -1,0 +1,1 @@
+"""Self-hosted LLM inference from one file: environment, plan, components, programs, operations."""

@@ -1,0 +1,190 @@
+"""From a file name to an environment, or to every problem in it at once."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from tokenworks.environment.sections import Environment
+from tokenworks.environment.weights import Manifest, read_manifest
+from tokenworks.environment.yaml_source import KeyPath, YamlSource, read_yaml
+from tokenworks.errors import ConfigError, Problem
+
+SUFFIX = ".yaml"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedEnvironment:
+    """An environment, the manifests it names (by model), and where each key stands."""
+
+    name: str
+    environment: Environment
+    manifests: dict[str, Manifest]
+    source: YamlSource
+
+
+def environment_names(stacks: Path) -> tuple[str, ...]:
+    """Names of the environments in a folder, sorted; stack settings of Pulumi are not among them."""
+    files = stacks.glob(f"*{SUFFIX}") if stacks.is_dir() else ()
+    return tuple(sorted(file.stem for file in files if not file.name.startswith("Pulumi.")))
+
+
+def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
+    """Read ``<stacks>/<name>.yaml`` and the manifests beside it.
+
+    Raises:
+        ConfigError: with every problem that could be found, each with key path and line.
+    """
+    file = stacks / f"{name}{SUFFIX}"
+    if not file.is_file():
+        raise _unknown(name, stacks)
+    source = read_yaml(file)
+    environment, problems = _validate(source)
+    if environment is None:
+        raise ConfigError(problems)
+    manifests, more = _manifests(environment, source)
+    problems = [*problems, *_doubled_names(environment, source), *more]
+    if problems:
+        raise ConfigError(problems)
+    return LoadedEnvironment(name=name, environment=environment, manifests=manifests, source=source)
+
+
+def _unknown(name: str, stacks: Path) -> ConfigError:
+    known = ", ".join(environment_names(stacks)) or "none"
+    remedy = f"use one of: {known}; or create {stacks / (name + SUFFIX)}"
+    return ConfigError([Problem(key="environment", given=name, reason="is unknown", remedy=remedy)])
+
+
+def _validate(source: YamlSource) -> tuple[Environment | None, list[Problem]]:
+    try:
+        return Environment.model_validate(source.data), list(source.problems)
+    except ValidationError as error:
+        details = (d for d in error.errors(include_url=False) if not _is_echo(d))
+        found = [*source.problems, *(_problem(d, source) for d in details)]
+        return None, sorted(found, key=lambda problem: problem.line or 0)
+
+
+def _is_echo(details: ErrorDetails) -> bool:
+    """Whether a list is called empty only because its entries were refused one by one."""
+    return details["type"] == "too_short" and bool(details["input"])
+
+
+def _problem(details: ErrorDetails, source: YamlSource) -> Problem:
+    path: KeyPath = tuple(details["loc"])
+    kind, context = details["type"], details.get("ctx", {})
+    if kind == "missing":
+        section, key = path[:-1], str(path[-1])
+        place = source.problem(section, given=None, reason="", remedy="")
+        meaning = _meaning(path)
+        return source.problem(
+            path,
+            given=None,
+            reason="is missing",
+            remedy=f"add {key} below line {place.line}" + (f" ({meaning})" if meaning else ""),
+        )
+    if kind == "extra_forbidden":
+        return source.problem(path, given=None, reason="is not a known key", remedy=_nearest(path))
+    given = _shown(details["input"])
+    if kind == "tokenworks":
+        return source.problem(path, given=given, reason=context["reason"], remedy=context["remedy"])
+    reason, remedy = _plain(kind, context, details["msg"])
+    return source.problem(path, given=given, reason=reason, remedy=remedy)
+
+
+def _plain(kind: str, context: dict[str, Any], message: str) -> tuple[str, str]:
+    if kind == "literal_error":
+        return "is not supported", f"use {context['expected']}"
+    if kind == "greater_than":
+        return f"is not above {context['gt']}", f"use a whole number above {context['gt']}"
+    if kind == "too_short":
+        return "is empty", "give at least one entry"
+    wanted = {
+        "int_type": "a whole number",
+        "string_type": "text (quote it if it looks like a number)",
+        "tuple_type": "a list",
+        "model_type": "a section of keys",
+    }.get(kind)
+    if wanted:
+        return "has the wrong type", f"write {wanted}"
+    return f"is refused ({message})", "correct the value"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value) if isinstance(value, str) else str(value)
+    if isinstance(value, (dict, list)):
+        text = f"a {'section' if isinstance(value, dict) else 'list'} here"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _nearest(path: KeyPath) -> str:
+    known = tuple(_section(path[:-1]).model_fields)
+    match = difflib.get_close_matches(str(path[-1]), known, n=1)
+    return f"did you mean {match[0]}" if match else f"use one of: {', '.join(known)}"
+
+
+def _meaning(path: KeyPath) -> str | None:
+    field = _section(path[:-1]).model_fields.get(str(path[-1]))
+    return field.description.rstrip(".").lower() if field and field.description else None
+
+
+def _section(path: KeyPath) -> type[BaseModel]:
+    """The section that a key path leads to."""
+    section: type[BaseModel] = Environment
+    for part in path:
+        if isinstance(part, str):
+            section = _inner(section.model_fields[part].annotation)
+    return section
+
+
+def _inner(annotation: Any) -> type[BaseModel]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (tuple, Union, UnionType):
+        return _inner(get_args(annotation)[0])
+    raise TypeError(f"{annotation} holds no section")
+
+
+def _doubled_names(environment: Environment, source: YamlSource) -> list[Problem]:
+    groups: tuple[tuple[KeyPath, tuple[str, ...]], ...] = (
+        (("node_pools",), tuple(pool.name for pool in environment.node_pools)),
+        (("models",), tuple(model.name for model in environment.models)),
+        (("gateway", "tenants"), tuple(tenant.name for tenant in environment.gateway.tenants)),
+    )
+    return [
+        source.problem(
+            (*path, index, "name"),
+            given=repr(name),
+            reason=f"is already the name of {path[-1]}[{names.index(name)}]",
+            remedy="give each its own name",
+        )
+        for path, names in groups
+        for index, name in enumerate(names)
+        if names.index(name) != index
+    ]
+
+
+def _manifests(
+    environment: Environment, source: YamlSource
+) -> tuple[dict[str, Manifest], list[Problem]]:
+    manifests: dict[str, Manifest] = {}
+    problems: list[Problem] = []
+    for index, model in enumerate(environment.models):
+        path: KeyPath = ("models", index, "weights", "manifest")
+        try:
+            manifests[model.name] = read_manifest(
+                source.file.parent / model.weights.manifest,
+                repository=model.weights.repository,
+                revision=model.weights.revision,
+            )
+        except ConfigError as error:
+            problems += [
+                source.problem(path, given=model.weights.manifest, reason=p.reason, remedy=p.remedy)
+                for p in error.problems
+            ]
+    return manifests, problems

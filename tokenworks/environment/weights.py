@@ -1,0 +1,80 @@
+"""Weight manifests: every file of a model with its size and SHA-256 sum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from tokenworks.environment.sections import Section
+from tokenworks.environment.values import RelativePath, Repository, Revision
+from tokenworks.errors import ConfigError, Problem
+
+Sha256 = Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{64}$")]
+
+
+class WeightFile(Section):
+    """One file: its path below the model's folder, its size in bytes, its sum."""
+
+    path: RelativePath
+    bytes: Annotated[int, Field(strict=True, ge=0)]
+    sha256: Sha256
+
+
+class Manifest(Section):
+    """Everything a model's folder holds, no more and no less."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    repository: Repository
+    revision: Revision
+    source: Annotated[str, Field(min_length=1)]
+    files: Annotated[tuple[WeightFile, ...], Field(min_length=1)]
+
+    @property
+    def total_bytes(self) -> int:
+        """Size of all files together."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the sorted list of sums: the identity of these weights."""
+        return hashlib.sha256(self.sums().encode()).hexdigest()
+
+    def sums(self) -> str:
+        """Sums in the format of ``sha256sum``, sorted by path."""
+        files = sorted(self.files, key=lambda file: file.path)
+        return "".join(f"{file.sha256}  {file.path}\n" for file in files)
+
+
+def read_manifest(file: Path, *, repository: str, revision: str) -> Manifest:
+    """Read a manifest and hold it against the repository and revision it must describe.
+
+    Raises:
+        ConfigError: missing, unreadable, incomplete, or of other weights than asked for.
+    """
+    try:
+        manifest = Manifest.model_validate(json.loads(file.read_text("utf-8")))
+    except FileNotFoundError:
+        raise _refuse("does not exist", "create it with path, size and sum of every file") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise _refuse(f"is incomplete at {where} ({first['msg']})", "correct it there") from error
+    except (OSError, ValueError) as error:
+        raise _refuse(f"cannot be read ({error})", "make it a JSON file") from error
+    if (manifest.repository, manifest.revision) != (repository, revision):
+        described = f"{manifest.repository} at {manifest.revision}"
+        raise _refuse(f"describes {described}", f"use a manifest of {repository} at {revision}")
+    paths = [entry.path for entry in manifest.files]
+    doubled = sorted({path for path in paths if paths.count(path) > 1})
+    if doubled:
+        raise _refuse(f"lists {doubled[0]} twice", "keep one entry for each file")
+    return manifest
+
+
+def _refuse(reason: str, remedy: str) -> ConfigError:
+    return ConfigError([Problem(key="", reason=reason, remedy=remedy)])
