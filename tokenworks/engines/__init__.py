@@ -1,0 +1,1 @@
+"""One module per engine: arguments, config file, ports, probes, metrics, memory law."""

@@ -1,0 +1,69 @@
+"""Names and labels: the same environment gives the same names, whoever creates it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+ENGINES_NAMESPACE = "tokenworks-engines"
+GATEWAY_NAMESPACE = "tokenworks-gateway"
+
+ENVIRONMENT_LABEL = "tokenworks.dev/environment"
+MODEL_LABEL = "tokenworks.dev/model"
+RELEASE_LABEL = "tokenworks.dev/release"
+ROLE_LABEL = "tokenworks.dev/role"
+POOL_LABEL = "tokenworks.dev/node-pool"
+
+ENGINE_ROLE = "engine"
+GATEWAY_ROLE = "gateway"
+WEIGHTS_ROLE = "weights"
+
+GPU_RESOURCE = "nvidia.com/gpu"
+GPU_TAINT_VALUE = "present"
+
+ENGINE_PRIORITY = "tokenworks-engine"
+GATEWAY_PRIORITY = "tokenworks-gateway"
+WEIGHTS_STORAGE_CLASS = "tokenworks-weights"
+
+GATEWAY_SERVICE = "gateway"
+
+
+def content_hash(content: Any) -> str:
+    """Ten hexadecimal digits that change whenever the content does."""
+    text = content if isinstance(content, str) else json.dumps(content, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
+
+
+def labels(environment: str, *, name: str, role: str, model: str | None = None) -> dict[str, str]:
+    """The labels that every object of ours carries; ``name`` is what the object is part of."""
+    common = {
+        "app.kubernetes.io/name": name,
+        "app.kubernetes.io/instance": f"{environment}-{model or name}",
+        "app.kubernetes.io/component": role,
+        "app.kubernetes.io/part-of": "tokenworks",
+        "app.kubernetes.io/managed-by": "pulumi",
+        ENVIRONMENT_LABEL: environment,
+        ROLE_LABEL: role,
+    }
+    return common | ({MODEL_LABEL: model} if model else {})
+
+
+def engine_service(model: str) -> str:
+    """Name of the Service in front of a model's replicas."""
+    return model
+
+
+def engine_host(model: str) -> str:
+    """DNS name under which the gateway finds the replicas of a model."""
+    return f"{engine_service(model)}.{ENGINES_NAMESPACE}.svc.cluster.local"
+
+
+def node_name(pool: str, index: int) -> str:
+    """Name of one simulated node."""
+    return f"{pool}-{index}"
+
+
+def weights_claim(model: str, weights_digest: str) -> str:
+    """Name of the claim that holds one revision of a model's weights, so that two can coexist."""
+    return f"{model}-weights-{weights_digest[:10]}"

@@ -1,0 +1,1 @@
+"""Everything that is decided from an environment, with the reason for each decision."""

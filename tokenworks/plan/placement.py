@@ -1,0 +1,94 @@
+"""Where replicas can run: whether every pod is sure to find its GPUs, now and while rolling.
+
+The scheduler may spread small pods over all nodes, so "enough GPUs in the pool" does not mean
+"enough GPUs on one node". What is promised here holds for every placement it may choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tokenworks.plan.types import Decided, Rollout
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demand:
+    """Pods of one model: how many, and how many GPUs each takes on one node."""
+
+    model: str
+    replicas: int
+    gpus_per_replica: int
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all replicas."""
+        return self.replicas * self.gpus_per_replica
+
+
+@dataclass(frozen=True, kw_only=True)
+class Room:
+    """The GPUs of one pool."""
+
+    nodes: int
+    gpus_per_node: int
+
+    @property
+    def gpus(self) -> int:
+        """All GPUs of the pool."""
+        return self.nodes * self.gpus_per_node
+
+
+def always_fits(room: Room, demands: Sequence[Demand], gpus_per_pod: int) -> bool:
+    """Whether one more pod finds its GPUs on some node, wherever the others were put.
+
+    Pods of one size leave whole slots. With mixed sizes every node may be left one GPU short, so
+    more than ``nodes x (gpus_per_pod - 1)`` free GPUs are needed (pigeonhole).
+    """
+    sizes = {demand.gpus_per_replica for demand in demands} | {gpus_per_pod}
+    if len(sizes) == 1:
+        slots = room.nodes * (room.gpus_per_node // gpus_per_pod)
+        return slots > sum(demand.replicas for demand in demands)
+    free = room.gpus - sum(demand.gpus for demand in demands)
+    return free > room.nodes * (gpus_per_pod - 1)
+
+
+def unplaceable(room: Room, demands: Sequence[Demand]) -> Demand | None:
+    """The first demand whose last pod might find no node with enough free GPUs, if any."""
+    for demand in demands:
+        others = [d for d in demands if d is not demand]
+        before_last = [*others, replace(demand, replicas=demand.replicas - 1)]
+        if not always_fits(room, before_last, demand.gpus_per_replica):
+            return demand
+    return None
+
+
+def surging(room: Room, demands: Sequence[Demand]) -> frozenset[str]:
+    """Models that may start a new pod before an old one leaves, all of them at the same time.
+
+    Small replicas are granted first; a model is left out if with its extra pod any model of the
+    pool could be left without room.
+    """
+    granted: frozenset[str] = frozenset()
+    for demand in sorted(demands, key=lambda d: (d.gpus_per_replica, d.model)):
+        candidate = granted | {demand.model}
+        at_most = [replace(d, replicas=d.replicas + (d.model in candidate)) for d in demands]
+        if unplaceable(room, at_most) is None:
+            granted = candidate
+    return granted
+
+
+def rollout(room: Room, demands: Sequence[Demand], model: str) -> Decided[Rollout]:
+    """How one model replaces its pods without waiting for GPUs that never come free."""
+    if model in surging(room, demands):
+        spare = room.gpus - sum(demand.gpus for demand in demands)
+        return Decided(
+            Rollout(max_surge=1, max_unavailable=0),
+            f"{spare} spare GPUs of the pool hold one more replica on some node, even while "
+            "every other model of the pool rolls too",
+        )
+    return Decided(
+        Rollout(max_surge=0, max_unavailable=1),
+        "no node is sure to have GPUs for an extra replica, so the old pod leaves before the "
+        "new one comes; a surge would wait for ever",
+    )

@@ -1,0 +1,134 @@
+"""Environment, facts and lock → plan, or every reason why there can be none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tokenworks.environment.load import LoadedEnvironment
+from tokenworks.environment.lock import Lock
+from tokenworks.environment.sections import NodePool
+from tokenworks.environment.yaml_source import KeyPath
+from tokenworks.errors import ConfigError, Problem
+from tokenworks.facts.gpus import GPUS
+from tokenworks.facts.instances import instances
+from tokenworks.plan.candidate import Candidate, candidate, notes
+from tokenworks.plan.gateway import gateway_plan, gateway_problems
+from tokenworks.plan.model import model_plan
+from tokenworks.plan.placement import Demand, Room, unplaceable
+from tokenworks.plan.types import Decided, Plan, PoolPlan
+
+
+def resolve(loaded: LoadedEnvironment, lock: Lock) -> Plan:
+    """Decide everything about an environment; pure, so two runs give the same plan.
+
+    Raises:
+        ConfigError: with every problem, each at its key path and line.
+    """
+    pools = _known_pools(loaded)
+    judged = [candidate(loaded, i, pools, lock) for i in range(len(loaded.environment.models))]
+    ready = [one for one in judged if isinstance(one, Candidate)]
+    _refuse(
+        [
+            *_pool_problems(loaded),
+            *(problem for one in judged if not isinstance(one, Candidate) for problem in one),
+            *gateway_problems(loaded, lock),
+        ]
+    )
+    _refuse(list(_placement_problems(loaded, ready)))
+    return Plan(
+        environment=loaded.name,
+        platform=loaded.environment.platform,
+        pools=tuple(_pool_plan(pool, ready) for pool in loaded.environment.node_pools),
+        models=tuple(model_plan(loaded, c, _demands(ready, c.pool.name)) for c in ready),
+        gateway=gateway_plan(loaded, lock),
+        system_nodes=Decided(
+            max(2, loaded.environment.gateway.replicas),
+            "one for each gateway pod and at least two, so that losing a node leaves a gateway",
+        ),
+        notes=tuple(note for one in ready for note in notes(one)),
+    )
+
+
+def _refuse(problems: list[Problem]) -> None:
+    if problems:
+        raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0))
+
+
+def _known_pools(loaded: LoadedEnvironment) -> dict[str, NodePool]:
+    return {
+        pool.name: pool
+        for pool in loaded.environment.node_pools
+        if pool.instance in instances() and instances()[pool.instance].gpu in GPUS
+    }
+
+
+def _pool_problems(loaded: LoadedEnvironment) -> Iterable[Problem]:
+    usable = sorted(name for name, shape in instances().items() if shape.gpu in GPUS)
+    for index, pool in enumerate(loaded.environment.node_pools):
+        path: KeyPath = ("node_pools", index, "instance")
+        if pool.instance not in instances():
+            yield loaded.source.problem(
+                path,
+                given=pool.instance,
+                reason="is not a known GPU instance type",
+                remedy=f"use one of: {', '.join(usable)}",
+            )
+        elif instances()[pool.instance].gpu not in GPUS:
+            yield loaded.source.problem(
+                path,
+                given=pool.instance,
+                reason=f"has {instances()[pool.instance].gpu} GPUs, whose usable memory is unknown",
+                remedy=f"use one of: {', '.join(usable)}; or add the GPU to tokenworks/facts/gpus.py",
+            )
+
+
+def _demands(candidates: Iterable[Candidate], pool: str) -> list[Demand]:
+    return [c.demand for c in candidates if c.pool.name == pool]
+
+
+def _placement_problems(
+    loaded: LoadedEnvironment, candidates: list[Candidate]
+) -> Iterable[Problem]:
+    for pool in loaded.environment.node_pools:
+        shape = instances()[pool.instance]
+        room = Room(nodes=pool.nodes, gpus_per_node=shape.gpu_count)
+        demands = _demands(candidates, pool.name)
+        stuck = unplaceable(room, demands)
+        if stuck is None:
+            continue
+        index = next(c.index for c in candidates if c.model.name == stuck.model)
+        asked = sum(demand.gpus for demand in demands)
+        if asked > room.gpus:
+            reason = f"is short of GPUs: {asked} are asked of {room.gpus} ({pool.nodes} nodes)"
+        else:
+            reason = (
+                f"may leave {stuck.model} without {stuck.gpus_per_replica} free GPUs on any one "
+                f"node, once smaller replicas are spread over all {pool.nodes}"
+            )
+        yield loaded.source.problem(
+            ("models", index, "node_pool"),
+            given=pool.name,
+            reason=reason,
+            remedy=f"use at least {_enough_nodes(room, demands)} nodes, fewer replicas, or a pool "
+            "for each size of replica",
+        )
+
+
+def _enough_nodes(room: Room, demands: list[Demand]) -> int:
+    """The smallest number of nodes on which every replica is sure to run."""
+    nodes = room.nodes
+    while unplaceable(Room(nodes=nodes, gpus_per_node=room.gpus_per_node), demands) is not None:
+        nodes += 1
+    return nodes
+
+
+def _pool_plan(pool: NodePool, candidates: list[Candidate]) -> PoolPlan:
+    shape = instances()[pool.instance]
+    return PoolPlan(
+        name=pool.name,
+        instance=shape,
+        gpu=GPUS[shape.gpu],
+        driver_version=pool.driver_version,
+        nodes=pool.nodes,
+        gpus_used=sum(demand.gpus for demand in _demands(candidates, pool.name)),
+    )

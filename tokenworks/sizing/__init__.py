@@ -1,0 +1,1 @@
+"""Pure arithmetic: memory, capacity, cold start. Inputs and results are plain numbers."""
