@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +76,7 @@ def split_stack(stack: str) -> tuple[str, str]:
 
 def find_workspace(start: Path | None = None) -> Workspace:
     """The checkout around a folder, by default the working directory, else this file's own."""
-    folder = start or Path(os.getcwd())
+    folder = start or Path.cwd()
     for candidate in (folder, *folder.parents, Path(__file__).resolve().parent.parent):
         if (candidate / "Pulumi.yaml").is_file() and (candidate / "stacks").is_dir():
             return Workspace(candidate)

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from tokenworks.environment.sections import Environment
 from tokenworks.environment.weights import Manifest, read_manifest
-from tokenworks.environment.yaml_source import KeyPath, YamlSource, read_yaml
+from tokenworks.environment.yaml_source import KeyPath, YamlSource, read_yaml, spell
 from tokenworks.errors import ConfigError, Problem
 
 SUFFIX = ".yaml"
@@ -30,7 +30,7 @@ class LoadedEnvironment:
 
 
 def environment_names(stacks: Path) -> tuple[str, ...]:
-    """Names of the environments in a folder, sorted; stack settings of Pulumi are not among them."""
+    """Names of the environments in a folder, sorted; Pulumi's stack settings are not among them."""
     files = stacks.glob(f"*{SUFFIX}") if stacks.is_dir() else ()
     return tuple(sorted(file.stem for file in files if not file.name.startswith("Pulumi.")))
 
@@ -65,14 +65,22 @@ def _validate(source: YamlSource) -> tuple[Environment | None, list[Problem]]:
     try:
         return Environment.model_validate(source.data), list(source.problems)
     except ValidationError as error:
-        details = (d for d in error.errors(include_url=False) if not _is_echo(d))
-        found = [*source.problems, *(_problem(d, source) for d in details)]
+        details = error.errors(include_url=False)
+        reported = {problem.key for problem in source.problems} | _misspelt(details)
+        telling = (d for d in details if not _is_echo(d) and spell(tuple(d["loc"])) not in reported)
+        found = [*source.problems, *(_problem(d, source) for d in telling)]
         return None, sorted(found, key=lambda problem: problem.line or 0)
 
 
 def _is_echo(details: ErrorDetails) -> bool:
     """Whether a list is called empty only because its entries were refused one by one."""
     return details["type"] == "too_short" and bool(details["input"])
+
+
+def _misspelt(details: list[ErrorDetails]) -> set[str]:
+    """Key paths that are there under a misspelt name, and so are not missing as well."""
+    unknown = [tuple(d["loc"]) for d in details if d["type"] == "extra_forbidden"]
+    return {spell((*path[:-1], match)) for path in unknown if (match := _match(path))}
 
 
 def _problem(details: ErrorDetails, source: YamlSource) -> Problem:
@@ -90,7 +98,7 @@ def _problem(details: ErrorDetails, source: YamlSource) -> Problem:
         )
     if kind == "extra_forbidden":
         return source.problem(path, given=None, reason="is not a known key", remedy=_nearest(path))
-    given = _shown(details["input"])
+    given = _shown(path, details["input"])
     if kind == "tokenworks":
         return source.problem(path, given=given, reason=context["reason"], remedy=context["remedy"])
     reason, remedy = _plain(kind, context, details["msg"])
@@ -115,7 +123,10 @@ def _plain(kind: str, context: dict[str, Any], message: str) -> tuple[str, str]:
     return f"is refused ({message})", "correct the value"
 
 
-def _shown(value: Any) -> str:
+def _shown(path: KeyPath, value: Any) -> str | None:
+    """What was given, unless it stands where somebody may have written a secret."""
+    if "api_keys" in path:
+        return None
     text = repr(value) if isinstance(value, str) else str(value)
     if isinstance(value, (dict, list)):
         text = f"a {'section' if isinstance(value, dict) else 'list'} here"
@@ -123,9 +134,14 @@ def _shown(value: Any) -> str:
 
 
 def _nearest(path: KeyPath) -> str:
+    match = _match(path)
+    known = ", ".join(_section(path[:-1]).model_fields)
+    return f"did you mean {match}" if match else f"use one of: {known}"
+
+
+def _match(path: KeyPath) -> str | None:
     known = tuple(_section(path[:-1]).model_fields)
-    match = difflib.get_close_matches(str(path[-1]), known, n=1)
-    return f"did you mean {match[0]}" if match else f"use one of: {', '.join(known)}"
+    return next(iter(difflib.get_close_matches(str(path[-1]), known, n=1)), None)
 
 
 def _meaning(path: KeyPath) -> str | None:

@@ -83,7 +83,7 @@ class SecretReference(Section):
     """Where a secret is kept; never the secret."""
 
     pulumi_secret: SecretKey = Field(
-        description="Key in the serving stack's configuration, set with `pulumi config set --secret`."
+        description="Key in the serving stack's settings, set with `pulumi config set --secret`."
     )
 
 
@@ -113,7 +113,7 @@ class WeightsStorage(Section):
     """Where weights are read from, and how fast."""
 
     read_mib_per_second: Count = Field(
-        description="Read rate that one node really sees, measured; start-up budgets follow from it."
+        description="Read rate that one node really sees, measured; start-up follows from it."
     )
 
 
@@ -121,7 +121,7 @@ class Environment(Section):
     """One deployable whole."""
 
     platform: Literal["simulated"] = Field(
-        description="Where it runs: simulated is a local Kubernetes control plane with fake GPU nodes."
+        description="Where it runs: simulated is a local control plane with fake GPU nodes."
     )
     node_pools: Annotated[tuple[NodePool, ...], Field(min_length=1)]
     weights_storage: WeightsStorage

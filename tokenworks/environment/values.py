@@ -93,7 +93,7 @@ RelativePath = Annotated[
         _pattern(
             r"(?!/)(?!.*(^|/)\.\.(/|$))[\w./-]+",
             "is not a path below the environment file",
-            "write it relative to the folder of the environment file, without ..",
+            "write it relative to the folder of the environment file, not above it",
         )
     ),
 ]

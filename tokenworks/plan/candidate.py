@@ -71,10 +71,13 @@ class _Place:
 def candidate(
     loaded: LoadedEnvironment, index: int, pools: dict[str, NodePool], lock: Lock
 ) -> Candidate | tuple[Problem, ...]:
-    """The model at ``index``, ready for a plan, or why it cannot be served."""
+    """The model at ``index``, ready for a plan, or why it cannot be served.
+
+    ``pools`` are those that can be planned; for a model of another one nothing more is said.
+    """
     model, place = loaded.environment.models[index], _Place(loaded, index)
-    problems = tuple(_unknown_references(place, model, pools, lock))
-    if problems:
+    problems = tuple(_unknown_references(place, model, lock))
+    if problems or model.node_pool not in pools:
         return problems
     pool, config = pools[model.node_pool], models()[model.weights.repository]
     shape = instances()[pool.instance]
@@ -119,9 +122,7 @@ def notes(ready: Candidate) -> Iterable[str]:
         )
 
 
-def _unknown_references(
-    place: _Place, model: Model, pools: dict[str, NodePool], lock: Lock
-) -> Iterable[Problem]:
+def _unknown_references(place: _Place, model: Model, lock: Lock) -> Iterable[Problem]:
     declared = [pool.name for pool in place.loaded.environment.node_pools]
     if model.node_pool not in declared:
         yield place.problem(
@@ -129,13 +130,6 @@ def _unknown_references(
             given=model.node_pool,
             reason="is not a node pool of this environment",
             remedy=f"use one of: {', '.join(declared)}",
-        )
-    elif model.node_pool not in pools:
-        yield place.problem(
-            "node_pool",
-            given=model.node_pool,
-            reason="is a pool whose instance type cannot be planned",
-            remedy="correct the pool first",
         )
     if model.weights.repository not in models():
         yield place.problem(
@@ -211,7 +205,7 @@ def _tensor_parallel(
             )
         )
     if asked is not None:
-        return Decided(asked, "asked for")
+        return Decided(asked, "asked for in the environment")
     smallest = sizes.smallest_tensor_parallel(model, config, GPUS[shape.gpu], allowed)
     if smallest is None:
         raise _Refused(_does_not_fit(place, model, config, shape, allowed[-1]))
@@ -235,7 +229,8 @@ def _memory(
             place.problem(
                 "replicas",
                 given=model.replicas,
-                reason=f"hold {held} sequences of full length, the peak is {model.peak_concurrency}",
+                reason=f"has room for {held} sequences of full length, the peak is "
+                f"{model.peak_concurrency}",
                 remedy=f"use {sizes.needed_replicas(model, memory)} replicas, shorter sequences "
                 "or more GPUs for each",
             )

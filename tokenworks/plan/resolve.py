@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 from tokenworks.environment.load import LoadedEnvironment
 from tokenworks.environment.lock import Lock
 from tokenworks.environment.sections import NodePool
-from tokenworks.environment.yaml_source import KeyPath
 from tokenworks.errors import ConfigError, Problem
 from tokenworks.facts.gpus import GPUS
 from tokenworks.facts.instances import instances
@@ -63,23 +63,21 @@ def _known_pools(loaded: LoadedEnvironment) -> dict[str, NodePool]:
 
 
 def _pool_problems(loaded: LoadedEnvironment) -> Iterable[Problem]:
-    usable = sorted(name for name, shape in instances().items() if shape.gpu in GPUS)
+    usable = [name for name, shape in instances().items() if shape.gpu in GPUS]
     for index, pool in enumerate(loaded.environment.node_pools):
-        path: KeyPath = ("node_pools", index, "instance")
-        if pool.instance not in instances():
-            yield loaded.source.problem(
-                path,
-                given=pool.instance,
-                reason="is not a known GPU instance type",
-                remedy=f"use one of: {', '.join(usable)}",
-            )
-        elif instances()[pool.instance].gpu not in GPUS:
-            yield loaded.source.problem(
-                path,
-                given=pool.instance,
-                reason=f"has {instances()[pool.instance].gpu} GPUs, whose usable memory is unknown",
-                remedy=f"use one of: {', '.join(usable)}; or add the GPU to tokenworks/facts/gpus.py",
-            )
+        if pool.instance in usable:
+            continue
+        known = instances().get(pool.instance)
+        nearest = difflib.get_close_matches(pool.instance, usable, n=3, cutoff=0)
+        yield loaded.source.problem(
+            ("node_pools", index, "instance"),
+            given=pool.instance,
+            reason=f"has {known.gpu} GPUs, whose usable memory is unknown"
+            if known
+            else "is not a known GPU instance type",
+            remedy=f"use one such as {', '.join(nearest)}; known are those in "
+            "tokenworks/facts/gpu_instances.csv with a GPU in tokenworks/facts/gpus.py",
+        )
 
 
 def _demands(candidates: Iterable[Candidate], pool: str) -> list[Demand]:
@@ -99,7 +97,7 @@ def _placement_problems(
         index = next(c.index for c in candidates if c.model.name == stuck.model)
         asked = sum(demand.gpus for demand in demands)
         if asked > room.gpus:
-            reason = f"is short of GPUs: {asked} are asked of {room.gpus} ({pool.nodes} nodes)"
+            reason = f"is short of GPUs: {asked} are asked of {pool.nodes} x {room.gpus_per_node}"
         else:
             reason = (
                 f"may leave {stuck.model} without {stuck.gpus_per_replica} free GPUs on any one "

@@ -1,0 +1,169 @@
+"""Plans: decided alike every time, with a reason for everything."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tokenworks.environment.load import load_environment
+from tokenworks.environment.lock import read_lock
+from tokenworks.plan.nodes import gpu_nodes, system_nodes
+from tokenworks.plan.resolve import resolve
+from tokenworks.plan.types import Decided, Plan
+from tokenworks.show import to_data
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCAL = (ROOT / "stacks" / "local.yaml").read_text("utf-8")
+
+
+def plan_of(folder: Path, text: str = LOCAL) -> Plan:
+    (folder / "weights").symlink_to(ROOT / "stacks" / "weights")
+    (folder / "local.yaml").write_text(text)
+    return resolve(load_environment("local", folder), read_lock(ROOT / "stacks"))
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return plan_of(tmp_path)
+
+
+def decisions(part: Any) -> Iterator[Decided[Any]]:
+    if isinstance(part, Decided):
+        yield part
+    elif dataclasses.is_dataclass(part):
+        for field in dataclasses.fields(part):
+            yield from decisions(getattr(part, field.name))
+    elif isinstance(part, tuple):
+        for child in part:
+            yield from decisions(child)
+
+
+def test_two_plans_of_one_environment_are_the_same_bytes(tmp_path: Path) -> None:
+    texts = []
+    for name in ("one", "other"):
+        folder = tmp_path / name
+        folder.mkdir()
+        texts.append(json.dumps(to_data(plan_of(folder))))
+    assert texts[0] == texts[1]
+
+
+def test_every_decision_has_a_reason(plan: Plan) -> None:
+    found = list(decisions(plan))
+    assert len(found) > 20
+    assert all(len(decided.because) > 10 for decided in found)
+
+
+def test_no_parameter_is_given_both_in_the_command_and_in_the_engine_file(plan: Plan) -> None:
+    for model in plan.models:
+        flags = {word.lstrip("-") for word in model.command if word.startswith("--")}
+        assert flags == {"host", "port", "config"}
+        assert not flags & set(model.config_file.value)
+
+
+def test_the_tensor_parallel_model_is_split_and_the_small_one_is_not(plan: Plan) -> None:
+    sizes = {model.name: model.tensor_parallel.value for model in plan.models}
+    assert sizes == {"llama-3-1-8b-instruct": 1, "qwen3-32b": 2}
+
+
+def test_tenants_do_not_share_a_prefix_cache(plan: Plan, tmp_path: Path) -> None:
+    assert len(plan.gateway.tenants) == 2
+    caches = [m.config_file.value["kv_cache_config"] for m in plan.models]
+    assert [cache["enable_block_reuse"] for cache in caches] == [False, False]
+    alone = LOCAL[: LOCAL.index("    - name: assistant")]
+    folder = tmp_path / "alone"
+    folder.mkdir()
+    caches = [m.config_file.value["kv_cache_config"] for m in plan_of(folder, alone).models]
+    assert [cache["enable_block_reuse"] for cache in caches] == [True, True]
+
+
+def test_left_out_replicas_follow_from_the_peak(tmp_path: Path) -> None:
+    text = LOCAL.replace(
+        "    peak_concurrency: 12\n    replicas: 2\n", "    peak_concurrency: 40\n"
+    )
+    qwen = plan_of(tmp_path, text).models[1]
+    assert qwen.memory.sequences == 9
+    assert qwen.replicas.value == 6  # 40 / 9 x 1.3 = 5.8
+    assert "40 / 9" in qwen.replicas.because
+
+
+def test_left_out_tensor_parallelism_is_the_smallest_that_fits(tmp_path: Path) -> None:
+    text = LOCAL.replace("    replicas: 2\n    tensor_parallel: 2\n", "").replace("32768", "8192")
+    assert plan_of(tmp_path, text).models[1].tensor_parallel.value == 1
+
+
+def test_replicas_without_redundancy_are_allowed_and_noted(tmp_path: Path) -> None:
+    text = LOCAL.replace("peak_concurrency: 12", "peak_concurrency: 18")
+    assert plan_of(tmp_path, text).notes == (
+        (
+            "models[1].replicas: 2 carry the peak of 18 only while all are up; 3 would survive a "
+            "failure."
+        ),
+    )
+
+
+def test_a_release_changes_with_image_weights_and_engine_settings_only(tmp_path: Path) -> None:
+    def release(name: str, text: str) -> str:
+        folder = tmp_path / name
+        folder.mkdir()
+        return plan_of(folder, text).models[1].release
+
+    same = release("same", LOCAL)
+    assert release("replica", LOCAL.replace("    replicas: 2\n", "    replicas: 3\n")) == same
+    assert release("nodes", LOCAL.replace("nodes: 2", "nodes: 4")) == same
+    assert release("context", LOCAL.replace("32768", "16384")) != same
+
+
+def test_probes_leave_an_engine_the_time_it_needs(plan: Plan) -> None:
+    for model in plan.models:
+        probe = model.startup_probe.value
+        needed = model.start_up.value.load_seconds + model.start_up.value.warm_up_seconds
+        assert probe.period_seconds * probe.failure_threshold >= needed
+        for other in (model.startup_probe, model.readiness_probe, model.liveness_probe):
+            assert other.value.timeout_seconds >= 5
+        assert model.readiness_probe.value.path == "/health_generate"
+        assert (
+            model.progress_deadline_seconds.value > probe.period_seconds * probe.failure_threshold
+        )
+
+
+def test_shared_memory_fits_into_the_memory_of_the_pod(plan: Plan) -> None:
+    for model in plan.models:
+        assert model.shared_memory_mib.value < model.host_memory_mib.value
+
+
+def test_a_stopping_engine_finishes_the_longest_request(plan: Plan) -> None:
+    longest = plan.gateway.max_request_seconds.value
+    for model in plan.models:
+        assert model.termination_grace_seconds.value >= model.drain_seconds.value + longest
+
+
+def test_the_gateway_forwards_more_requests_than_the_peak(plan: Plan) -> None:
+    limits = {route.model: route.max_concurrent_requests for route in plan.gateway.routes}
+    assert limits == {"llama-3-1-8b-instruct": 12, "qwen3-32b": 24}
+
+
+def test_nodes_carry_the_labels_and_the_taint_of_real_gpu_nodes(plan: Plan) -> None:
+    node = gpu_nodes(plan, plan.pools[0])[0]
+    assert node.labels["nvidia.com/gpu.product"] == "NVIDIA-H100-80GB-HBM3"
+    assert node.labels["nvidia.com/cuda.driver-version.major"] == "580"
+    assert node.capacity["nvidia.com/gpu"] == "8"
+    assert [taint.key for taint in node.taints] == ["nvidia.com/gpu"]
+
+
+def test_system_nodes_have_no_gpus_and_no_taint(plan: Plan) -> None:
+    for node in system_nodes(plan):
+        assert "nvidia.com/gpu" not in node.capacity
+        assert node.taints == ()
+
+
+def test_replicas_of_one_node_fit_into_its_host_memory(plan: Plan) -> None:
+    for model in plan.models:
+        pool = next(pool for pool in plan.pools if pool.name == model.node_pool)
+        per_node = pool.instance.gpu_count // model.tensor_parallel.value
+        allocatable = int(gpu_nodes(plan, pool)[0].allocatable["memory"].removesuffix("Mi"))
+        assert per_node * model.host_memory_mib.value <= allocatable

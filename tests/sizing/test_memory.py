@@ -1,0 +1,116 @@
+"""Memory from tensor shapes, against figures that others published."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenworks.engines.tensorrt_llm import memory_budget
+from tokenworks.facts.gpus import GPUS
+from tokenworks.facts.models import ARCHITECTURES, ModelConfig, models
+from tokenworks.sizing.memory import (
+    kv_bytes_per_token,
+    kv_heads_per_gpu,
+    parameters,
+    weight_bytes_per_gpu,
+)
+
+LLAMA = models()["meta-llama/Llama-3.1-8B-Instruct"]
+QWEN = models()["Qwen/Qwen3-32B"]
+
+configs = st.builds(
+    ModelConfig,
+    repository=st.just("org/model"),
+    architecture=st.sampled_from(sorted(ARCHITECTURES)),
+    layers=st.integers(1, 128),
+    hidden_size=st.sampled_from([1024, 4096, 8192]),
+    intermediate_size=st.sampled_from([2816, 14336, 28672]),
+    attention_heads=st.sampled_from([16, 32, 64]),
+    kv_heads=st.sampled_from([1, 2, 4, 8, 16]),
+    head_dim=st.sampled_from([64, 128]),
+    vocabulary=st.sampled_from([32000, 128256]),
+    tied_embeddings=st.booleans(),
+    dtype=st.sampled_from(["bfloat16", "float16"]),
+    max_position_embeddings=st.just(8192),
+    source=st.just("made up"),
+)
+splits = st.sampled_from([1, 2, 4, 8])
+
+
+@pytest.mark.parametrize(
+    ("config", "published"),
+    [(LLAMA, 8_030_261_248), (QWEN, 32_762_123_264)],
+    ids=["Llama-3.1-8B", "Qwen3-32B"],
+)
+def test_parameters_equal_the_published_count(config: ModelConfig, published: int) -> None:
+    assert parameters(config).total == published
+
+
+@pytest.mark.parametrize(
+    ("changes", "published"),
+    [
+        # 28 layers, 4 KV heads of 128, 16 bit; 64 layers, 8 heads; Llama-3.1-70B.
+        ({"layers": 28, "kv_heads": 4}, 57_344),
+        ({"layers": 64, "kv_heads": 8}, 256 * 1024),
+        ({"layers": 80, "kv_heads": 8}, 327_680),
+    ],
+)
+def test_kv_cache_per_token_equals_published_figures(
+    changes: dict[str, int], published: int
+) -> None:
+    assert kv_bytes_per_token(dataclasses.replace(LLAMA, **changes), 1) == published
+
+
+@given(configs, splits)
+def test_splitting_never_loses_weights_and_adds_only_what_is_repeated(
+    config: ModelConfig, tensor_parallel: int
+) -> None:
+    whole = weight_bytes_per_gpu(config, 1)
+    split = weight_bytes_per_gpu(config, tensor_parallel) * tensor_parallel
+    count = parameters(config)
+    repeated = 2 * (tensor_parallel - 1) * (count.norms + count.key_and_value)
+    assert whole <= split <= whole + repeated + 2 * tensor_parallel
+
+
+@given(configs, splits)
+def test_every_kv_head_is_held_by_some_gpu(config: ModelConfig, tensor_parallel: int) -> None:
+    held = kv_heads_per_gpu(config, tensor_parallel) * tensor_parallel
+    assert held >= config.kv_heads
+    assert kv_heads_per_gpu(config, tensor_parallel) >= 1
+
+
+@given(configs, splits, st.integers(1, 32768), st.sampled_from(sorted(GPUS)))
+def test_a_budget_never_hands_out_more_than_there_is(
+    config: ModelConfig, tensor_parallel: int, tokens: int, gpu: str
+) -> None:
+    budget = memory_budget(
+        config,
+        usable_gib=GPUS[gpu].usable_gib,
+        tensor_parallel=tensor_parallel,
+        max_num_tokens=tokens,
+        max_model_len_tokens=tokens,
+    )
+    if budget.kv_cache_bytes >= 0:
+        assert sum(size for _, size in budget.rows()) <= budget.usable_bytes
+    else:
+        assert budget.kv_cache_tokens == 0
+    assert budget.sequences * tokens <= budget.kv_cache_tokens
+
+
+@given(st.integers(1, 8192), st.integers(1, 8192))
+def test_a_longer_pass_never_leaves_more_for_the_kv_cache(one: int, other: int) -> None:
+    shorter, longer = sorted((one, other))
+    budgets = [
+        memory_budget(
+            LLAMA,
+            usable_gib=79.19,
+            tensor_parallel=1,
+            max_num_tokens=tokens,
+            max_model_len_tokens=8192,
+        )
+        for tokens in (shorter, longer)
+    ]
+    assert budgets[0].kv_cache_bytes >= budgets[1].kv_cache_bytes
