@@ -23,7 +23,7 @@ class Problem:
     line: int | None = None
 
     def __str__(self) -> str:
-        """Read as one line, ``file:line: key: given reason; remedy.``"""
+        """One line: where, what was given, why it is refused, what to do."""
         place = f"{self.file}:{self.line}: " if self.file and self.line else ""
         place = place or (f"{self.file}: " if self.file else "")
         key = f"{self.key}: " if self.key else ""

@@ -1,0 +1,43 @@
+# Thin names for what people type; each target is one line of an ordinary tool.
+ENV ?= local
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup up down preview plan check doctor test lint bench
+
+setup: $(BIN)/.installed
+
+$(BIN)/.installed: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@
+
+up: setup
+	$(BIN)/tokenworks up $(ENV) --yes
+
+down: setup
+	$(BIN)/tokenworks down $(ENV) --yes
+
+preview: setup
+	$(BIN)/tokenworks preview $(ENV)
+
+plan: setup
+	$(BIN)/tokenworks plan $(ENV)
+
+check: setup
+	$(BIN)/tokenworks check
+
+doctor: setup
+	$(BIN)/tokenworks doctor $(ENV)
+
+test: setup lint
+	$(BIN)/pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
+
+bench: setup
+	$(BIN)/python -m benchmarks.preview

@@ -1,0 +1,1 @@
+"""The gateway, tested through the real Envoy on loopback."""

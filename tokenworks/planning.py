@@ -1,0 +1,18 @@
+"""From the files of a checkout to the plan of one environment."""
+
+from __future__ import annotations
+
+from tokenworks.environment.load import load_environment
+from tokenworks.environment.lock import read_lock
+from tokenworks.plan.resolve import resolve
+from tokenworks.plan.types import Plan
+from tokenworks.workspace import Workspace
+
+
+def plan_environment(workspace: Workspace, name: str) -> Plan:
+    """Read an environment with everything it names, and decide everything about it.
+
+    Raises:
+        ConfigError: with every problem in the files, or every reason against what they ask.
+    """
+    return resolve(load_environment(name, workspace.stacks), read_lock(workspace.stacks))
