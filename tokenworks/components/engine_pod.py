@@ -1,0 +1,155 @@
+"""The pod of one engine replica: weights gate, engine, shared memory, caches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from tokenworks.naming import GPU_RESOURCE, GPU_TAINT_VALUE, POOL_LABEL
+from tokenworks.plan.model import CACHE_MOUNT, CONFIG_MOUNT
+from tokenworks.plan.types import ModelPlan, Probe
+from tokenworks.render import GATE_MANIFEST, GATE_SCRIPT
+
+ENGINE_USER = 1000
+GATE_MOUNT = "/etc/weights-gate"
+
+RESTRICTED = {
+    "allow_privilege_escalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "read_only_root_filesystem": True,
+}
+
+
+def engine_pod(
+    model: ModelPlan,
+    *,
+    selector: Mapping[str, str],
+    priority_class: pulumi.Input[str],
+    config: pulumi.Input[str],
+    weights_claim: pulumi.Input[str],
+    weights_gate: pulumi.Input[str],
+) -> dict[str, Any]:
+    """Pod specification of one replica, under Pod Security ``restricted``."""
+    return {
+        "automount_service_account_token": False,
+        # A Service called like the engine would otherwise set variables that the engine reads.
+        "enable_service_links": False,
+        "priority_class_name": priority_class,
+        "termination_grace_period_seconds": model.termination_grace_seconds.value,
+        "node_selector": {POOL_LABEL: model.node_pool, "nvidia.com/gpu.product": model.gpu_product},
+        "tolerations": [
+            {
+                "key": GPU_RESOURCE,
+                "operator": "Equal",
+                "value": GPU_TAINT_VALUE,
+                "effect": "NoSchedule",
+            }
+        ],
+        "topology_spread_constraints": [
+            {
+                "max_skew": 1,
+                "topology_key": "kubernetes.io/hostname",
+                "when_unsatisfiable": "ScheduleAnyway",
+                "label_selector": {"match_labels": dict(selector)},
+            }
+        ],
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": ENGINE_USER,
+            "run_as_group": ENGINE_USER,
+            "fs_group": ENGINE_USER,
+            "fs_group_change_policy": "OnRootMismatch",
+            "seccomp_profile": {"type": "RuntimeDefault"},
+        },
+        "init_containers": [_gate(model)],
+        "containers": [_engine(model)],
+        "volumes": _volumes(model, config, weights_claim, weights_gate),
+    }
+
+
+def _gate(model: ModelPlan) -> dict[str, Any]:
+    """Checks the weights in the engine's own image, which the node has to pull anyway."""
+    return {
+        "name": "weights-gate",
+        "image": model.image.reference,
+        "command": [
+            "python3",
+            f"{GATE_MOUNT}/{GATE_SCRIPT}",
+            f"{GATE_MOUNT}/{GATE_MANIFEST}",
+            model.weights.mount_path,
+        ],
+        "security_context": RESTRICTED,
+        "resources": {
+            "requests": {"cpu": "1", "memory": "1Gi"},
+            "limits": {"memory": "1Gi"},
+        },
+        "volume_mounts": [
+            {"name": "weights", "mount_path": model.weights.mount_path, "read_only": True},
+            {"name": "weights-gate", "mount_path": GATE_MOUNT, "read_only": True},
+        ],
+    }
+
+
+def _engine(model: ModelPlan) -> dict[str, Any]:
+    gpus = str(model.tensor_parallel.value)
+    memory = f"{model.host_memory_mib.value}Mi"
+    return {
+        "name": "engine",
+        "image": model.image.reference,
+        "command": list(model.command),
+        "env": [{"name": k, "value": v} for k, v in model.environment_variables.items()],
+        "ports": [{"name": "http", "container_port": model.port}],
+        "security_context": RESTRICTED,
+        "resources": {
+            "requests": {
+                "cpu": f"{model.cpu_millicores.value}m",
+                "memory": memory,
+                GPU_RESOURCE: gpus,
+            },
+            "limits": {"memory": memory, GPU_RESOURCE: gpus},
+        },
+        "startup_probe": _probe(model.startup_probe.value),
+        "readiness_probe": _probe(model.readiness_probe.value),
+        "liveness_probe": _probe(model.liveness_probe.value),
+        "lifecycle": {"pre_stop": {"sleep": {"seconds": model.drain_seconds.value}}},
+        "volume_mounts": [
+            {"name": "weights", "mount_path": model.weights.mount_path, "read_only": True},
+            {"name": "config", "mount_path": CONFIG_MOUNT, "read_only": True},
+            {"name": "shared-memory", "mount_path": "/dev/shm"},  # noqa: S108
+            {"name": "cache", "mount_path": CACHE_MOUNT},
+            {"name": "scratch", "mount_path": "/tmp"},  # noqa: S108
+        ],
+    }
+
+
+def _probe(probe: Probe) -> dict[str, Any]:
+    return {
+        "http_get": {"path": probe.path, "port": "http"},
+        "period_seconds": probe.period_seconds,
+        "timeout_seconds": probe.timeout_seconds,
+        "failure_threshold": probe.failure_threshold,
+    }
+
+
+def _volumes(
+    model: ModelPlan,
+    config: pulumi.Input[str],
+    weights_claim: pulumi.Input[str],
+    weights_gate: pulumi.Input[str],
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": "weights",
+            "persistent_volume_claim": {"claim_name": weights_claim, "read_only": True},
+        },
+        {"name": "weights-gate", "config_map": {"name": weights_gate}},
+        {"name": "config", "config_map": {"name": config}},
+        {
+            "name": "shared-memory",
+            "empty_dir": {"medium": "Memory", "size_limit": f"{model.shared_memory_mib.value}Mi"},
+        },
+        {"name": "cache", "empty_dir": {"size_limit": "20Gi"}},
+        {"name": "scratch", "empty_dir": {"size_limit": "10Gi"}},
+    ]

@@ -1,0 +1,201 @@
+"""The gateway: Envoy pods that end TLS, behind an internal load balancer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_kubernetes.apps.v1 import Deployment
+from pulumi_kubernetes.core.v1 import ConfigMap, Secret, Service
+from pulumi_kubernetes.networking.v1 import NetworkPolicy
+from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
+
+from tokenworks.components.gateway_pod import TLS_PORT_NAME, GatewayVolumes, gateway_pod
+from tokenworks.naming import (
+    ENGINE_ROLE,
+    GATEWAY_SERVICE,
+    MODEL_LABEL,
+    ROLE_LABEL,
+)
+from tokenworks.plan.types import GatewayPlan
+from tokenworks.platforms.load_balancer import LoadBalancer
+
+HTTPS_PORT = 443
+DNS_PORT = 53
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayArgs:
+    """What the gateway serves, and what it is made from."""
+
+    plan: GatewayPlan
+    config_files: Mapping[str, str]
+    key_file: pulumi.Input[str]
+    certificate: pulumi.Input[str]
+    private_key: pulumi.Input[str]
+    load_balancer: LoadBalancer
+    labels: Mapping[str, str]
+    namespace: pulumi.Input[str]
+    engines_namespace: pulumi.Input[str]
+    priority_class: pulumi.Input[str]
+
+
+class Gateway(pulumi.ComponentResource):
+    """The one door to every model, with the only load balancer there is."""
+
+    address: pulumi.Output[str]
+
+    def __init__(
+        self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tokenworks:serving:Gateway", name, {}, opts)
+        self._name, self._args = name, args
+        self._selector = {ROLE_LABEL: args.labels[ROLE_LABEL]}
+        self._deployment()
+        self.address = self._service().status.load_balancer.ingress[0].ip
+        self._disruption_budget()
+        self._openings()
+        self.register_outputs({"address": self.address})
+
+    def _metadata(self, name: str) -> dict[str, pulumi.Input[object]]:
+        return {"name": name, "namespace": self._args.namespace, "labels": dict(self._args.labels)}
+
+    def _child(self) -> pulumi.ResourceOptions:
+        return pulumi.ResourceOptions(parent=self)
+
+    def _volumes(self) -> GatewayVolumes:
+        """Fixed names: Envoy reads changes without a restart, so no pod has to be replaced."""
+        config = ConfigMap(
+            f"{self._name}-config",
+            metadata=self._metadata(f"{self._name}-config"),
+            data=dict(self._args.config_files),
+            opts=self._child(),
+        )
+        keys = Secret(
+            f"{self._name}-keys",
+            metadata=self._metadata(f"{self._name}-keys"),
+            string_data={"keys.yaml": pulumi.Output.secret(self._args.key_file)},
+            opts=self._child(),
+        )
+        certificate = Secret(
+            f"{self._name}-certificate",
+            metadata=self._metadata(f"{self._name}-certificate"),
+            type="kubernetes.io/tls",
+            string_data={
+                "tls.crt": self._args.certificate,
+                "tls.key": pulumi.Output.secret(self._args.private_key),
+            },
+            opts=self._child(),
+        )
+        return GatewayVolumes(
+            config=config.metadata.name, keys=keys.metadata.name, tls=certificate.metadata.name
+        )
+
+    def _deployment(self) -> Deployment:
+        plan = self._args.plan
+        return Deployment(
+            f"{self._name}-deployment",
+            metadata=self._metadata(self._name),
+            spec={
+                "replicas": plan.replicas.value,
+                "selector": {"match_labels": self._selector},
+                "strategy": {
+                    "type": "RollingUpdate",
+                    "rolling_update": {"max_surge": 1, "max_unavailable": 0},
+                },
+                "revision_history_limit": 3,
+                "template": {
+                    "metadata": {"labels": dict(self._args.labels)},
+                    "spec": gateway_pod(
+                        plan,
+                        selector=self._selector,
+                        priority_class=self._args.priority_class,
+                        volumes=self._volumes(),
+                    ),
+                },
+            },
+            opts=self._child(),
+        )
+
+    def _service(self) -> Service:
+        balancer = self._args.load_balancer
+        return Service(
+            f"{self._name}-service",
+            metadata={
+                **self._metadata(GATEWAY_SERVICE),
+                "annotations": dict(balancer.annotations),
+            },
+            spec={
+                "type": "LoadBalancer",
+                "load_balancer_class": balancer.class_name,
+                "load_balancer_source_ranges": list(balancer.source_ranges),
+                "allocate_load_balancer_node_ports": balancer.needs_node_ports,
+                "external_traffic_policy": "Local",
+                "selector": self._selector,
+                "ports": [{"name": "https", "port": HTTPS_PORT, "target_port": TLS_PORT_NAME}],
+            },
+            opts=self._child(),
+        )
+
+    def _disruption_budget(self) -> PodDisruptionBudget:
+        return PodDisruptionBudget(
+            f"{self._name}-disruption-budget",
+            metadata=self._metadata(self._name),
+            spec={"max_unavailable": 1, "selector": {"match_labels": self._selector}},
+            opts=self._child(),
+        )
+
+    def _openings(self) -> None:
+        """In: callers, to the TLS port. Out: engines, to theirs, and cluster DNS."""
+        plan = self._args.plan
+        self._opening(
+            "from-callers",
+            {
+                "policy_types": ["Ingress"],
+                "ingress": [
+                    {
+                        "from_": [
+                            {"ip_block": {"cidr": cidr}}
+                            for cidr in self._args.load_balancer.source_ranges
+                        ],
+                        "ports": [{"protocol": "TCP", "port": plan.tls_port}],
+                    }
+                ],
+            },
+        )
+        engine_ports = sorted({route.port for route in plan.routes})
+        to_engines = {
+            "to": [
+                {
+                    "namespace_selector": _namespace(self._args.engines_namespace),
+                    "pod_selector": {
+                        "match_labels": {ROLE_LABEL: ENGINE_ROLE},
+                        "match_expressions": [{"key": MODEL_LABEL, "operator": "Exists"}],
+                    },
+                }
+            ],
+            "ports": [{"protocol": "TCP", "port": port} for port in engine_ports],
+        }
+        to_dns = {
+            "to": [
+                {
+                    "namespace_selector": _namespace("kube-system"),
+                    "pod_selector": {"match_labels": {"k8s-app": "kube-dns"}},
+                }
+            ],
+            "ports": [{"protocol": protocol, "port": DNS_PORT} for protocol in ("UDP", "TCP")],
+        }
+        self._opening("to-engines", {"policy_types": ["Egress"], "egress": [to_engines, to_dns]})
+
+    def _opening(self, suffix: str, rules: Mapping[str, object]) -> None:
+        NetworkPolicy(
+            f"{self._name}-{suffix}",
+            metadata=self._metadata(f"{self._name}-{suffix}"),
+            spec={"pod_selector": {"match_labels": self._selector}, **rules},
+            opts=self._child(),
+        )
+
+
+def _namespace(name: pulumi.Input[str]) -> dict[str, object]:
+    return {"match_labels": {"kubernetes.io/metadata.name": name}}

@@ -1,0 +1,103 @@
+"""The pod of one gateway: Envoy and the volumes it watches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+
+from tokenworks.plan.types import GatewayPlan
+from tokenworks.render import GATEWAY_MOUNTS, drain_command, envoy_arguments
+
+TLS_PORT_NAME = "https"
+READINESS_PORT_NAME = "readiness"
+GATEWAY_USER = 101
+"""The ``envoy`` user of the official image."""
+STOP_MARGIN_SECONDS = 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewayVolumes:
+    """Names of the ConfigMap and the Secrets that Envoy watches."""
+
+    config: pulumi.Input[str]
+    keys: pulumi.Input[str]
+    tls: pulumi.Input[str]
+
+
+def gateway_pod(
+    plan: GatewayPlan,
+    *,
+    selector: Mapping[str, str],
+    priority_class: pulumi.Input[str],
+    volumes: GatewayVolumes,
+) -> dict[str, Any]:
+    """Pod specification of one gateway, under Pod Security ``restricted``."""
+    return {
+        "automount_service_account_token": False,
+        "enable_service_links": False,
+        "priority_class_name": priority_class,
+        "termination_grace_period_seconds": plan.drain_seconds.value + STOP_MARGIN_SECONDS,
+        "topology_spread_constraints": [
+            {
+                "max_skew": 1,
+                "topology_key": "kubernetes.io/hostname",
+                "when_unsatisfiable": "ScheduleAnyway",
+                "label_selector": {"match_labels": dict(selector)},
+            }
+        ],
+        "security_context": {
+            "run_as_non_root": True,
+            "run_as_user": GATEWAY_USER,
+            "run_as_group": GATEWAY_USER,
+            "fs_group": GATEWAY_USER,
+            "seccomp_profile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_envoy(plan)],
+        "volumes": [
+            {"name": "config", "config_map": {"name": volumes.config}},
+            # Readable by the group that Envoy runs in, and by nobody else.
+            {"name": "keys", "secret": {"secret_name": volumes.keys, "default_mode": 0o440}},
+            {"name": "tls", "secret": {"secret_name": volumes.tls, "default_mode": 0o440}},
+        ],
+    }
+
+
+def _envoy(plan: GatewayPlan) -> dict[str, Any]:
+    workers = plan.workers.value
+    memory = f"{plan.memory_mib.value}Mi"
+    ready = {"http_get": {"path": "/ready", "port": READINESS_PORT_NAME}, "timeout_seconds": 5}
+    return {
+        "name": "envoy",
+        "image": plan.image.reference,
+        "command": ["envoy"],
+        "args": list(envoy_arguments(plan)),
+        "ports": [
+            {"name": TLS_PORT_NAME, "container_port": plan.tls_port},
+            {"name": READINESS_PORT_NAME, "container_port": plan.readiness_port},
+        ],
+        "security_context": {
+            "allow_privilege_escalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "read_only_root_filesystem": True,
+        },
+        "resources": {
+            "requests": {"cpu": str(workers), "memory": memory},
+            "limits": {"memory": memory},
+        },
+        "readiness_probe": {**ready, "period_seconds": 5, "failure_threshold": 2},
+        "liveness_probe": {
+            "tcp_socket": {"port": TLS_PORT_NAME},
+            "period_seconds": 10,
+            "timeout_seconds": 5,
+            "failure_threshold": 6,
+        },
+        "lifecycle": {"pre_stop": {"exec_": {"command": list(drain_command())}}},
+        "volume_mounts": [
+            {"name": "config", "mount_path": GATEWAY_MOUNTS.config, "read_only": True},
+            {"name": "keys", "mount_path": GATEWAY_MOUNTS.keys, "read_only": True},
+            {"name": "tls", "mount_path": GATEWAY_MOUNTS.tls, "read_only": True},
+        ],
+    }

@@ -1,0 +1,1 @@
+"""What differs from platform to platform, and nothing else."""

@@ -1,0 +1,70 @@
+"""Nodes, storage, priorities and namespaces: what serving stands on."""
+
+from __future__ import annotations
+
+import pulumi
+from pulumi_kubernetes.scheduling.v1 import PriorityClass
+from pulumi_kubernetes.storage.v1 import StorageClass
+
+from tokenworks import naming
+from tokenworks.components.gpu_nodes import SimulatedNodes, SimulatedNodesArgs
+from tokenworks.components.namespace import GuardedNamespace, GuardedNamespaceArgs
+from tokenworks.plan.nodes import SYSTEM_POOL, gpu_nodes, system_nodes
+from tokenworks.platforms import simulated
+from tokenworks.programs.context import Context
+
+GATEWAY_PRIORITY_VALUE = 1_000_000
+ENGINE_PRIORITY_VALUE = 900_000
+
+
+def program(context: Context) -> None:
+    """Create the cluster's parts and export the names that the serving program needs."""
+    plan, opts = context.plan, context.opts
+    for pool in plan.pools:
+        SimulatedNodes(pool.name, SimulatedNodesArgs(nodes=gpu_nodes(plan, pool)), opts)
+    SimulatedNodes(SYSTEM_POOL, SimulatedNodesArgs(nodes=system_nodes(plan)), opts)
+    engines = _namespace(context, naming.ENGINES_NAMESPACE, naming.ENGINE_ROLE)
+    gateway = _namespace(context, naming.GATEWAY_NAMESPACE, naming.GATEWAY_ROLE)
+    pulumi.export("engines_namespace", engines.namespace)
+    pulumi.export("gateway_namespace", gateway.namespace)
+    pulumi.export("weights_storage_class", _weights_storage(context).metadata.name)
+    pulumi.export(
+        "engine_priority_class",
+        _priority(context, naming.ENGINE_PRIORITY, ENGINE_PRIORITY_VALUE).metadata.name,
+    )
+    pulumi.export(
+        "gateway_priority_class",
+        _priority(context, naming.GATEWAY_PRIORITY, GATEWAY_PRIORITY_VALUE).metadata.name,
+    )
+
+
+def _namespace(context: Context, name: str, role: str) -> GuardedNamespace:
+    args = GuardedNamespaceArgs(namespace=name, labels=context.labels(name, role))
+    return GuardedNamespace(name, args, context.opts)
+
+
+def _weights_storage(context: Context) -> StorageClass:
+    return StorageClass(
+        naming.WEIGHTS_STORAGE_CLASS,
+        metadata={
+            "name": naming.WEIGHTS_STORAGE_CLASS,
+            "labels": context.labels("weights", naming.WEIGHTS_ROLE),
+        },
+        provisioner=simulated.STORAGE_PROVISIONER,
+        # Whoever owns the claim owns the volume: a retained one would never bind again.
+        reclaim_policy="Delete",
+        volume_binding_mode="Immediate",
+        opts=context.opts,
+    )
+
+
+def _priority(context: Context, name: str, value: int) -> PriorityClass:
+    role = naming.GATEWAY_ROLE if name == naming.GATEWAY_PRIORITY else naming.ENGINE_ROLE
+    return PriorityClass(
+        name,
+        metadata={"name": name, "labels": context.labels(name, role)},
+        value=value,
+        global_default=False,
+        description=f"Pods of the {role}; batch work runs below.",
+        opts=context.opts,
+    )

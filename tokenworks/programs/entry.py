@@ -1,0 +1,63 @@
+"""From the name of a stack to the program that it runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pulumi
+
+from tokenworks.check.guard import install_guard
+from tokenworks.errors import ConfigError, Problem, TokenworksError
+from tokenworks.plan.types import Plan
+from tokenworks.planning import plan_environment
+from tokenworks.platforms import simulated
+from tokenworks.programs import cluster, serving
+from tokenworks.programs.context import Certificate, Context
+from tokenworks.workspace import PROGRAMS, Workspace, split_stack, stack_name
+
+MODULES: dict[str, Callable[[Context], None]] = {
+    "cluster": cluster.program,
+    "serving": serving.program,
+}
+
+
+def main() -> None:
+    """Run the program of the current stack; a refusal is one message, not a traceback."""
+    workspace = Workspace(Path(__file__).resolve().parent.parent.parent)
+    environment, program = split_stack(pulumi.get_stack())
+    try:
+        install_guard()
+        plan = plan_environment(workspace, environment)
+        _refuse_unknown(program, plan)
+        MODULES[program](_context(workspace, plan))
+    except TokenworksError as error:
+        pulumi.log.error(str(error))
+        sys.exit(1)
+
+
+def _context(workspace: Workspace, plan: Plan) -> Context:
+    def certificate() -> Certificate:
+        chain, private_key = simulated.certificate(workspace, plan.environment)
+        return Certificate(chain=chain, private_key=pulumi.Output.secret(private_key))
+
+    provider = simulated.provider(workspace, plan.environment)
+    return Context(plan=plan, provider=provider, certificate=certificate)
+
+
+def _refuse_unknown(program: str, plan: Plan) -> None:
+    programs = PROGRAMS[plan.platform]
+    if program in programs:
+        return
+    stacks = ", ".join(stack_name(plan.environment, name) for name in programs)
+    raise ConfigError(
+        [
+            Problem(
+                key="stack",
+                given=stack_name(plan.environment, program),
+                reason=f"names no program of platform {plan.platform}",
+                remedy=f"use one of: {stacks}",
+            )
+        ]
+    )

@@ -1,0 +1,106 @@
+"""Weights, model servers and the gateway."""
+
+from __future__ import annotations
+
+import math
+
+import pulumi
+
+from tokenworks import naming
+from tokenworks.components.gateway import Gateway, GatewayArgs
+from tokenworks.components.model_server import ModelServer, ModelServerArgs
+from tokenworks.components.weights import Weights, WeightsArgs
+from tokenworks.plan.types import GatewayPlan, ModelPlan
+from tokenworks.platforms import simulated
+from tokenworks.programs.context import Context
+from tokenworks.render import (
+    engine_files,
+    gateway_files,
+    gateway_keys_file,
+    key_hash,
+    weights_gate_files,
+)
+from tokenworks.workspace import PROJECT, stack_name
+
+POD_ADDRESS = "0.0.0.0"  # noqa: S104  (a pod's own addresses; NetworkPolicies decide who comes in)
+
+
+def program(context: Context) -> None:
+    """Serve every model of the plan behind one gateway."""
+    cluster = pulumi.StackReference(
+        f"organization/{PROJECT}/{stack_name(context.plan.environment, 'cluster')}"
+    )
+    for model in context.plan.models:
+        _model_server(context, model, _weights(context, model, cluster), cluster)
+    gateway = _gateway(context, cluster)
+    pulumi.export("gateway_address", gateway.address)
+    pulumi.export("models", [model.name for model in context.plan.models])
+
+
+def _weights(context: Context, model: ModelPlan, cluster: pulumi.StackReference) -> Weights:
+    return Weights(
+        f"{model.name}-weights",
+        WeightsArgs(
+            weights=model.weights,
+            gate_files=weights_gate_files(model.weights),
+            size_gib=math.ceil(model.weights.total_bytes / 2**30),
+            storage_class=cluster.require_output("weights_storage_class"),
+            namespace=cluster.require_output("engines_namespace"),
+            labels=context.labels(model.engine, naming.WEIGHTS_ROLE, model.name),
+        ),
+        context.opts,
+    )
+
+
+def _model_server(
+    context: Context, model: ModelPlan, weights: Weights, cluster: pulumi.StackReference
+) -> ModelServer:
+    return ModelServer(
+        model.name,
+        ModelServerArgs(
+            model=model,
+            config_files=engine_files(model),
+            labels=context.labels(model.engine, naming.ENGINE_ROLE, model.name),
+            namespace=cluster.require_output("engines_namespace"),
+            gateway_namespace=cluster.require_output("gateway_namespace"),
+            priority_class=cluster.require_output("engine_priority_class"),
+            weights_claim=weights.claim,
+            weights_gate=weights.gate,
+        ),
+        context.opts,
+    )
+
+
+def _gateway(context: Context, cluster: pulumi.StackReference) -> Gateway:
+    plan = context.plan.gateway
+    certificate = context.certificate()
+    return Gateway(
+        "gateway",
+        GatewayArgs(
+            plan=plan,
+            config_files=gateway_files(plan, listen_address=POD_ADDRESS),
+            key_file=_key_file(plan),
+            certificate=certificate.chain,
+            private_key=certificate.private_key,
+            load_balancer=simulated.LOAD_BALANCER,
+            labels=context.labels("gateway", naming.GATEWAY_ROLE),
+            namespace=cluster.require_output("gateway_namespace"),
+            engines_namespace=cluster.require_output("engines_namespace"),
+            priority_class=cluster.require_output("gateway_priority_class"),
+        ),
+        context.opts,
+    )
+
+
+def _key_file(plan: GatewayPlan) -> pulumi.Output[str]:
+    """The gateway's keys as hashes; the keys themselves never reach the cluster."""
+    config = pulumi.Config()
+    names = [name for tenant in plan.tenants for name in tenant.key_secrets]
+
+    def write(keys: list[str]) -> str:
+        hashes = dict(zip(names, (key_hash(key) for key in keys), strict=True))
+        return gateway_keys_file(
+            {t.name: [hashes[name] for name in t.key_secrets] for t in plan.tenants}
+        )
+
+    return pulumi.Output.all(*(config.require_secret(name) for name in names)).apply(write)
