@@ -9,6 +9,7 @@ from pathlib import Path
 import pulumi
 
 from tokenworks.check.guard import install_guard
+from tokenworks.check.pins import refuse_pins
 from tokenworks.errors import ConfigError, Problem, TokenworksError
 from tokenworks.plan.types import Plan
 from tokenworks.planning import plan_environment
@@ -29,6 +30,7 @@ def main() -> None:
     environment, program = split_stack(pulumi.get_stack())
     try:
         install_guard()
+        refuse_pins(workspace)
         plan = plan_environment(workspace, environment)
         _refuse_unknown(program, plan)
         MODULES[program](_context(workspace, plan))

@@ -1,0 +1,11 @@
+"""The labels that say what a Kubernetes object is for (the contract with whatever is judged)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ROLE: Final = "tokenworks.dev/role"
+MODEL: Final = "tokenworks.dev/model"
+
+ENGINE: Final = "engine"
+GATEWAY: Final = "gateway"

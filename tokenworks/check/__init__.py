@@ -1,0 +1,1 @@
+"""The check: the rules of ``policy`` over recorded programs, manifests and running programs."""

@@ -1,0 +1,47 @@
+"""What the programs of an environment would register, without any cloud or cluster."""
+
+from __future__ import annotations
+
+import pulumi
+
+from tokenworks.check.mocks import record_run
+from tokenworks.check.recording import Recording
+from tokenworks.plan.types import Plan
+from tokenworks.platforms import simulated
+from tokenworks.programs.context import Certificate, Context
+from tokenworks.programs.entry import MODULES
+from tokenworks.workspace import PROGRAMS, PROJECT, Workspace, stack_name
+
+PLACEHOLDER = "a placeholder: no secret is needed to see what would be registered"
+
+
+def record_environment(workspace: Workspace, plan: Plan) -> dict[str, Recording]:
+    """Each program's recording, by program, with the outputs of earlier programs passed on."""
+    recordings: dict[str, Recording] = {}
+    keys = {
+        f"{PROJECT}:{name}": f"{PLACEHOLDER} ({name})"
+        for tenant in plan.gateway.tenants
+        for name in tenant.key_secrets
+    }
+    for program in PROGRAMS[plan.platform]:
+        recordings[program] = record_run(
+            lambda program=program: MODULES[program](_context(workspace, plan)),  # type: ignore[misc]
+            PROJECT,
+            stack_name(plan.environment, program),
+            secrets=keys,
+            stacks={
+                stack_name(plan.environment, earlier): dict(recording.outputs)
+                for earlier, recording in recordings.items()
+            },
+        )
+    return recordings
+
+
+def _context(workspace: Workspace, plan: Plan) -> Context:
+    return Context(
+        plan=plan,
+        provider=simulated.provider(workspace, plan.environment),
+        certificate=lambda: Certificate(
+            chain=PLACEHOLDER, private_key=pulumi.Output.secret(PLACEHOLDER)
+        ),
+    )

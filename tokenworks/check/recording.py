@@ -1,0 +1,43 @@
+"""What a recorded program did, in plain data; reading it needs no Pulumi."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from policy.resources import Body
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedResource:
+    """One registration: inputs as on the wire, in plain values, UNKNOWN where not known.
+
+    ``parent`` is a URN, empty for a child of the stack itself; ``secrets`` are the key paths of
+    secret inputs.
+    """
+
+    type: str
+    name: str
+    inputs: Body
+    parent: str
+    urn: str
+    custom: bool
+    ignore_changes: tuple[str, ...] = ()
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedCall:
+    """One call of a provider's function, with its arguments as on the wire."""
+
+    token: str
+    arguments: Mapping[str, object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """Everything that a program registered, called and exported, in the order of registration."""
+
+    resources: tuple[RecordedResource, ...]
+    calls: tuple[RecordedCall, ...]
+    outputs: Mapping[str, object]
