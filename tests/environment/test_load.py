@@ -83,3 +83,11 @@ def test_reading_changes_nothing() -> None:
     for name in environment_names(BAD):
         refusals(name, BAD)
     assert {file: file.stat().st_mtime_ns for file in sorted(BAD.rglob("*"))} == before
+
+
+@pytest.mark.parametrize("name", ["state", "../local", "Local", "a" * 41, ""])
+def test_a_name_that_stacks_and_folders_cannot_carry_is_refused(name: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"environment: .*(is reserved|is not a usable name); use"
+    ):
+        load_environment(name, ROOT / "stacks")

@@ -22,6 +22,10 @@ from tokenworks.plan.types import GatewayPlan
 from tokenworks.platforms.load_balancer import LoadBalancer
 
 HTTPS_PORT = 443
+WAIT_FOR = "pulumi.com/waitFor"
+HAS_ADDRESS = "jsonpath={.status.loadBalancer.ingress}"
+"""The provider would otherwise watch endpoints for ten more seconds, which the Deployment's own
+readiness makes needless; pulumi-kubernetes ``pkg/await/service.go``."""
 DNS_PORT = 53
 
 
@@ -124,7 +128,7 @@ class Gateway(pulumi.ComponentResource):
             f"{self._name}-service",
             metadata={
                 **self._metadata(GATEWAY_SERVICE),
-                "annotations": dict(balancer.annotations),
+                "annotations": {**balancer.annotations, WAIT_FOR: HAS_ADDRESS},
             },
             spec={
                 "type": "LoadBalancer",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -17,6 +18,9 @@ from tokenworks.environment.yaml_source import KeyPath, YamlSource, read_yaml, s
 from tokenworks.errors import ConfigError, Problem
 
 SUFFIX = ".yaml"
+NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+RESERVED_NAMES = ("env", "passphrase", "state")
+"""Names of what lies beside the environments' own folders in ``.tokenworks``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,7 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
     Raises:
         ConfigError: with every problem that could be found, each with key path and line.
     """
+    _refuse_name(name)
     file = stacks / f"{name}{SUFFIX}"
     if not file.is_file():
         raise _unknown(name, stacks)
@@ -53,6 +58,14 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
     if problems:
         raise ConfigError(problems)
     return LoadedEnvironment(name=name, environment=environment, manifests=manifests, source=source)
+
+
+def _refuse_name(name: str) -> None:
+    """Stacks, clusters and folders carry the name of their environment."""
+    if NAME.fullmatch(name) is None or name in RESERVED_NAMES:
+        reason = "is reserved" if name in RESERVED_NAMES else "is not a usable name"
+        remedy = "use up to 40 lower-case letters, digits and hyphens, starting with a letter"
+        raise ConfigError([Problem(key="environment", given=name, reason=reason, remedy=remedy)])
 
 
 def _unknown(name: str, stacks: Path) -> ConfigError:

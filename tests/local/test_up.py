@@ -1,0 +1,195 @@
+"""The environment `local` on the real API server, as `up` leaves it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.local.checkout import Checkout, comparable
+from tests.local.conftest import Local
+from tokenworks.naming import ENGINES_NAMESPACE, GATEWAY_NAMESPACE
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("local")]
+
+ENGINES = f"--namespace={ENGINES_NAMESPACE}"
+GATEWAY = f"--namespace={GATEWAY_NAMESPACE}"
+
+
+def test_everything_is_created_without_a_warning(local: Local) -> None:
+    assert "local-cluster: 21 created" in local.said
+    assert "local-serving: 29 created" in local.said
+    assert "warning" not in local.said.lower()
+
+
+def test_the_checkout_stays_clean(local: Local) -> None:
+    assert local.checkout.git_status() == ""
+
+
+def test_a_second_preview_changes_nothing(checkout: Checkout) -> None:
+    changes = json.loads(checkout.tokenworks("preview", "local", "--json").stdout)
+    assert set(changes) == {"local-cluster", "local-serving"}
+    for counts in changes.values():
+        changed = {kind: count for kind, count in counts.items() if kind != "same"}
+        assert not any(changed.values())
+        assert counts["same"] > 20
+
+
+def test_a_second_up_changes_no_object(checkout: Checkout) -> None:
+    before = checkout.objects()
+    said = checkout.tokenworks("up", "local", "--yes").stderr
+    assert said.count("nothing changed") == 2
+    assert comparable(checkout.objects()) == comparable(before)
+
+
+def test_plain_pulumi_works_in_the_checkout(checkout: Checkout) -> None:
+    stacks = json.loads(checkout.pulumi("stack", "ls", "--json").stdout)
+    assert [stack["name"] for stack in stacks] == ["local-cluster", "local-serving"]
+    preview = checkout.pulumi("preview", "--stack", "local-serving", "--expect-no-changes")
+    assert "warning" not in preview.stdout.lower()
+
+
+def test_the_commands_that_explain_prints_are_the_ones_that_work(checkout: Checkout) -> None:
+    lines = checkout.tokenworks("preview", "local", "--explain").stdout.splitlines()
+    assert lines[0] == f"source {checkout.path / '.tokenworks' / 'env'}"
+    for line in lines[1:]:
+        program, *arguments = line.split()
+        assert program == "pulumi"
+        checkout.pulumi(*arguments)
+
+
+def test_every_pod_of_ours_is_ready(checkout: Checkout) -> None:
+    pods = checkout.get("pods", "--all-namespaces")
+    names = sorted(pod["metadata"]["labels"]["tokenworks.dev/role"] for pod in pods)
+    assert names == ["engine"] * 4 + ["gateway"] * 2
+    for pod in pods:
+        conditions = {c["type"]: c["status"] for c in pod["status"]["conditions"]}
+        assert conditions["Ready"] == "True"
+
+
+def test_the_doctor_finds_everything_well(checkout: Checkout) -> None:
+    findings = json.loads(checkout.tokenworks("doctor", "local", "--json").stdout)
+    assert {finding["well"] for finding in findings} == {True}
+    assert {"cluster", "local-serving", "node h100-0"} <= {f["subject"] for f in findings}
+
+
+def test_engines_have_no_address_outside_the_cluster(checkout: Checkout) -> None:
+    services = checkout.get("services", ENGINES)
+    assert {service["metadata"]["name"] for service in services} == {
+        "llama-3-1-8b-instruct",
+        "qwen3-32b",
+    }
+    for service in services:
+        assert service["spec"]["type"] == "ClusterIP"
+        assert service["spec"]["clusterIP"] == "None"
+
+
+def test_only_the_gateway_has_a_load_balancer_and_it_opens_no_node_port(
+    checkout: Checkout,
+) -> None:
+    services = checkout.get("services", "--all-namespaces")
+    balancers = [one for one in services if one["spec"]["type"] != "ClusterIP"]
+    assert [one["metadata"]["name"] for one in balancers] == ["gateway"]
+    assert all("nodePort" not in port for port in balancers[0]["spec"]["ports"])
+
+
+def test_namespaces_refuse_pods_that_are_not_restricted(checkout: Checkout) -> None:
+    for namespace in (ENGINES, GATEWAY):
+        arguments = ("run", "intruder", "--image=busybox", namespace, "--dry-run=server")
+        done = checkout.kubectl(*arguments, check=False)
+        assert done.returncode != 0
+        assert 'violates PodSecurity "restricted:latest"' in done.stderr
+
+
+def test_what_no_policy_opens_is_closed(checkout: Checkout) -> None:
+    policies = {
+        (one["metadata"]["namespace"], one["metadata"]["name"]): one["spec"]
+        for one in checkout.get("networkpolicies", "--all-namespaces")
+    }
+    for namespace in (ENGINES_NAMESPACE, GATEWAY_NAMESPACE):
+        deny = policies.pop((namespace, "default-deny"))
+        assert deny == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert {name for _, name in policies} == {
+        "gateway-from-callers",
+        "gateway-to-engines",
+        "llama-3-1-8b-instruct-from-gateway",
+        "qwen3-32b-from-gateway",
+    }
+    for (namespace, _), spec in policies.items():
+        if namespace == ENGINES_NAMESPACE:
+            assert spec["policyTypes"] == ["Ingress"]
+            (rule,) = spec["ingress"]
+            (source,) = rule["from"]
+            assert source["podSelector"]["matchLabels"] == {"tokenworks.dev/role": "gateway"}
+            assert [port["port"] for port in rule["ports"]] == [8000]
+
+
+def strings(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for child in value.values():
+            yield from strings(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from strings(child)
+    elif isinstance(value, str):
+        yield value
+
+
+def test_no_secret_is_readable_in_state_settings_or_cluster(local: Local) -> None:
+    checkout = local.checkout
+    keys = [
+        checkout.pulumi("config", "get", name, "--stack", "local-serving").stdout.strip()
+        for name in ("gateway-key-search", "gateway-key-assistant")
+    ]
+    private_key = (checkout.path / ".tokenworks/local/tls/tls.key").read_text("utf-8")
+    body = private_key.splitlines()[1]
+    assert all(len(key) > 40 for key in keys)
+    places = [*checkout.path.glob("stacks/*"), *checkout.path.glob(".tokenworks/state/**/*")]
+    readable = "".join(file.read_text("utf-8", "replace") for file in places if file.is_file())
+    in_cluster = "\n".join(strings(checkout.objects()))
+    for secret in (*keys, body):
+        assert secret not in readable
+        assert secret not in local.said
+    for key in keys:
+        assert key not in in_cluster
+
+
+def test_nobody_else_can_read_what_the_machine_keeps(local: Local) -> None:
+    machine = local.checkout.path / ".tokenworks"
+    assert machine.stat().st_mode & 0o077 == 0
+    for name in ("passphrase", "env", "local/tls/ca.key", "local/tls/tls.key", "local/kubeconfig"):
+        assert (machine / name).stat().st_mode & 0o077 == 0, name
+
+
+def test_pods_reach_the_api_server_with_no_token(checkout: Checkout) -> None:
+    for pod in checkout.get("pods", "--all-namespaces"):
+        assert pod["spec"]["automountServiceAccountToken"] is False
+        assert not [v for v in pod["spec"]["volumes"] if "projected" in v]
+
+
+def test_weights_are_mounted_read_only_and_checked_before_the_engine(checkout: Checkout) -> None:
+    for pod in checkout.get("pods", ENGINES):
+        (gate,) = pod["spec"]["initContainers"]
+        (engine,) = pod["spec"]["containers"]
+        assert gate["command"][:2] == ["python3", "/etc/weights-gate/verify.py"]
+        assert gate["image"] == engine["image"]
+        for container in (gate, engine):
+            (mount,) = [m for m in container["volumeMounts"] if m["name"] == "weights"]
+            assert mount["readOnly"] is True
+        (volume,) = [v for v in pod["spec"]["volumes"] if v["name"] == "weights"]
+        assert volume["persistentVolumeClaim"]["readOnly"] is True
+        assert "hostIPC" not in pod["spec"]
+
+
+def test_the_manifest_in_the_cluster_is_the_one_in_the_checkout(checkout: Checkout) -> None:
+    maps = checkout.get("configmaps", ENGINES, "--selector=tokenworks.dev/role=weights")
+    found = {}
+    for one in maps:
+        manifest = json.loads(one["data"]["manifest.json"])
+        found[manifest["repository"]] = {f["path"]: f["sha256"] for f in manifest["files"]}
+    for file in Path(checkout.path, "stacks", "weights").glob("*.json"):
+        content = json.loads(file.read_text("utf-8"))
+        assert found[content["repository"]] == {f["path"]: f["sha256"] for f in content["files"]}

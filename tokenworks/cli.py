@@ -1,0 +1,192 @@
+"""The command tree; every command is a few lines over an operation."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tokenworks.errors import TokenworksError, UndecidableError
+from tokenworks.workspace import Workspace, find_workspace
+
+app = typer.Typer(
+    name="tokenworks",
+    help="Self-hosted LLM inference: plan it, check it, bring it up, take it down.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Environment = Annotated[str, typer.Argument(help="Name of a file in stacks/, without .yaml.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine to read.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Explain = Annotated[
+    bool, typer.Option("--explain", help="Print the commands that do the same by hand, and stop.")
+]
+
+
+@app.command()
+def plan(environment: Environment, as_json: AsJson = False) -> None:
+    """Every decision about an environment, with its reason."""
+    from tokenworks.planning import plan_environment
+    from tokenworks.show import plan_tables, to_data
+
+    with _errors():
+        decided = plan_environment(find_workspace(), environment)
+        _print(to_data(decided)) if as_json else _out().print(plan_tables(decided))
+
+
+@app.command()
+def check(
+    environments: Annotated[
+        list[str] | None, typer.Argument(help="Environments; all of them when none is named.")
+    ] = None,
+    manifests: Annotated[
+        Path | None, typer.Option(help="Judge Kubernetes manifests in this file or folder instead.")
+    ] = None,
+    resources: Annotated[
+        Path | None, typer.Option(help="Judge a JSON list of {type, name, properties} instead.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The pull-request check: run every program without a cloud and judge what it would create."""
+    from tokenworks.check.everything import check_manifests, check_resources, check_workspace
+    from tokenworks.check.report import as_json as report_json
+    from tokenworks.check.report import as_text
+
+    with _errors():
+        if manifests is not None:
+            judgement = check_manifests(manifests)
+        elif resources is not None:
+            judgement = check_resources(resources)
+        else:
+            judgement = check_workspace(find_workspace(), environments or [])
+        _say((report_json if as_json else as_text)(judgement).rstrip())
+        raise typer.Exit(judgement.outcome.exit_code)
+
+
+@app.command()
+def preview(environment: Environment, as_json: AsJson = False, explain: Explain = False) -> None:
+    """What `up` would change, stack by stack, with policies."""
+    from tokenworks.operations.by_hand import by_hand
+    from tokenworks.operations.preview import preview as previewed
+    from tokenworks.planning import plan_environment
+    from tokenworks.show import changes_table, to_data
+
+    workspace = find_workspace()
+    with _errors():
+        decided = plan_environment(workspace, environment)
+        if explain:
+            _say(by_hand(workspace, environment, decided.platform, "preview"))
+            return
+        changes = previewed(_session(workspace), decided)
+        _print(to_data(changes)) if as_json else _out().print(changes_table(changes))
+
+
+@app.command()
+def up(environment: Environment, yes: Yes = False, explain: Explain = False) -> None:
+    """Bring an environment up, or make it again what its file says."""
+    from tokenworks.operations.by_hand import by_hand, next_steps
+    from tokenworks.operations.up import bring_up
+    from tokenworks.planning import plan_environment
+
+    workspace = find_workspace()
+    with _errors():
+        decided = plan_environment(workspace, environment)
+        if explain:
+            _say(by_hand(workspace, environment, decided.platform, "up"))
+            return
+        bring_up(_session(workspace), decided, None if yes else typer.confirm)
+        _say(next_steps(workspace, environment))
+
+
+@app.command()
+def down(environment: Environment, yes: Yes = False, explain: Explain = False) -> None:
+    """Delete everything of an environment; its keys and certificate stay."""
+    from tokenworks.environment.load import load_environment
+    from tokenworks.operations.by_hand import by_hand
+    from tokenworks.operations.down import take_down
+
+    workspace = find_workspace()
+    with _errors():
+        platform = load_environment(environment, workspace.stacks).environment.platform
+        if explain:
+            _say(by_hand(workspace, environment, platform, "destroy"))
+            return
+        if not yes and not typer.confirm(f"Delete everything of {environment}?"):
+            raise typer.Exit(1)
+        take_down(_session(workspace), environment, platform)
+
+
+@app.command()
+def doctor(
+    environment: Annotated[
+        str | None, typer.Argument(help="An environment; left out, only tools are looked at.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """What is found, built or missing; with an environment also what is wrong with it."""
+    from tokenworks.operations.doctor import examine
+    from tokenworks.planning import plan_environment
+    from tokenworks.show import findings_table, to_data, tools_table
+    from tokenworks.toolchain import inspect
+
+    with _errors():
+        tools = inspect()
+        if environment is None:
+            _print(to_data(tools)) if as_json else _out().print(tools_table(tools))
+            return
+        workspace = find_workspace()
+        findings = examine(workspace, plan_environment(workspace, environment), tools)
+        _print(to_data(findings)) if as_json else _out().print(findings_table(findings))
+        _exit_by([finding.well for finding in findings])
+
+
+def _exit_by(results: list[bool | None]) -> None:
+    if False in results:
+        raise typer.Exit(1)
+    if None in results:
+        raise typer.Exit(3)
+
+
+def _session(workspace: Workspace) -> Any:
+    from tokenworks.operations.session import open_session
+
+    return open_session(workspace, Console(stderr=True))
+
+
+def _out() -> Console:
+    """Standard output; as wide as a table needs where nobody reads it on a terminal."""
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
+
+
+def _say(text: str) -> None:
+    typer.echo(text)
+
+
+def _print(data: Any) -> None:
+    typer.echo(json.dumps(data, indent=2))
+
+
+@contextlib.contextmanager
+def _errors() -> Iterator[None]:
+    """Refusals are their message and exit code 1, or 3 where something could not be told."""
+    try:
+        yield
+    except UndecidableError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(3) from error
+    except TokenworksError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+if __name__ == "__main__":
+    app()

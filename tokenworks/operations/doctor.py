@@ -1,0 +1,149 @@
+"""What is there, what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenworks.errors import TokenworksError
+from tokenworks.local_cluster import ClusterStatus, LocalCluster, State
+from tokenworks.naming import ENVIRONMENT_LABEL, GPU_RESOURCE
+from tokenworks.operations.objects import objects
+from tokenworks.operations.stacks import deployment
+from tokenworks.plan.types import Plan
+from tokenworks.toolchain import State as ToolState
+from tokenworks.toolchain import ToolStatus
+from tokenworks.workspace import PROGRAMS, Workspace, stack_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was looked at: whether it is well, what was seen, what to do if not.
+
+    ``well`` is None where it could not be told, which is never counted as good.
+    """
+
+    subject: str
+    well: bool | None
+    seen: str
+    remedy: str = ""
+
+
+def examine(workspace: Workspace, plan: Plan, tools: tuple[ToolStatus, ...]) -> list[Finding]:
+    """Everything about one environment, from tools to pods, without changing anything."""
+    cluster = LocalCluster(plan.environment, workspace.root)
+    status = cluster.status()
+    findings = [*_tools(tools), _cluster(plan.environment, status)]
+    findings += [_stack(workspace, plan.environment, p) for p in PROGRAMS[plan.platform]]
+    kubectl = next((tool.path for tool in tools if tool.name == "kubectl"), None)
+    if status.state is State.RUNNING and kubectl:
+        findings += _workloads(plan, kubectl, cluster.kubeconfig)
+    else:
+        reason = "the cluster does not run" if kubectl else "there is no kubectl"
+        findings.append(Finding(subject="workloads", well=None, seen=f"not looked at: {reason}"))
+    return findings
+
+
+def _tools(tools: tuple[ToolStatus, ...]) -> list[Finding]:
+    return [
+        Finding(
+            subject=tool.name,
+            well=tool.state is not ToolState.MISSING,
+            seen=f"{tool.state.value}: {tool.because}",
+            remedy="`tokenworks up` builds it" if tool.state is ToolState.MISSING else "",
+        )
+        for tool in tools
+    ]
+
+
+def _cluster(environment: str, status: ClusterStatus) -> Finding:
+    unwell = [f"{c.name} {c.because} (log: {c.log})" for c in status.components if not c.well]
+    well = status.state is State.RUNNING
+    seen = status.state.value
+    if status.state is State.DEGRADED:
+        seen += f": {'; '.join(unwell)}"
+    return Finding(
+        subject="cluster",
+        well=well,
+        seen=seen,
+        remedy="" if well else f"`tokenworks up {environment}` starts it, with the data it has",
+    )
+
+
+def _stack(workspace: Workspace, environment: str, program: str) -> Finding:
+    name, up = stack_name(environment, program), f"`tokenworks up {environment}`"
+    latest = deployment(workspace, name)
+    pending, count = len(latest.get("pending_operations") or []), len(latest.get("resources") or [])
+    if pending:
+        seen = f"an update was cut off with {pending} operations under way"
+        return Finding(subject=name, well=False, seen=seen, remedy=f"{up} finishes it")
+    if not count:
+        return Finding(
+            subject=name, well=False, seen="has no resources", remedy=f"{up} creates them"
+        )
+    return Finding(subject=name, well=True, seen=f"{count} resources")
+
+
+def _workloads(plan: Plan, kubectl: Path, kubeconfig: Path) -> list[Finding]:
+    try:
+        found = objects(kubectl, kubeconfig)
+    except (TokenworksError, subprocess.SubprocessError) as error:
+        return [Finding(subject="workloads", well=None, seen=str(error))]
+    return [
+        *(_node(each) for each in found if each["kind"] == "Node"),
+        *(_deployment(each) for each in found if _is_ours(plan, each, "Deployment")),
+        *(_pod(each) for each in found if each["kind"] == "Pod" and _pod_is_unwell(each)),
+    ]
+
+
+def _is_ours(plan: Plan, found: dict[str, Any], kind: str) -> bool:
+    labels = found["metadata"].get("labels", {})
+    ours: bool = labels.get(ENVIRONMENT_LABEL) == plan.environment
+    return ours and bool(found["kind"] == kind)
+
+
+def _node(node: dict[str, Any]) -> Finding:
+    ready = _condition(node, "Ready")
+    gpus = node["status"].get("allocatable", {}).get(GPU_RESOURCE, "0")
+    return Finding(
+        subject=f"node {node['metadata']['name']}",
+        well=ready == "True",
+        seen=f"{gpus} GPUs, ready: {ready}",
+        remedy="" if ready == "True" else "kubectl describe node says why",
+    )
+
+
+def _deployment(deployment: dict[str, Any]) -> Finding:
+    wanted = deployment["spec"]["replicas"]
+    ready = deployment["status"].get("readyReplicas", 0)
+    metadata = deployment["metadata"]
+    return Finding(
+        subject=f"deployment {metadata['name']}",
+        well=ready == wanted,
+        seen=f"{ready} of {wanted} replicas ready",
+        remedy=""
+        if ready == wanted
+        else f"kubectl --namespace {metadata['namespace']} describe pods says why",
+    )
+
+
+def _pod_is_unwell(pod: dict[str, Any]) -> bool:
+    return pod["status"].get("phase") not in ("Running", "Succeeded")
+
+
+def _pod(pod: dict[str, Any]) -> Finding:
+    scheduled = [c for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"]
+    message = next((c.get("message", "") for c in scheduled if c["status"] != "True"), "")
+    return Finding(
+        subject=f"pod {pod['metadata']['name']}",
+        well=False,
+        seen=f"{pod['status'].get('phase')} {message}".strip(),
+        remedy="kubectl describe pod says more",
+    )
+
+
+def _condition(found: dict[str, Any], kind: str) -> str:
+    conditions = found["status"].get("conditions", [])
+    return next((c["status"] for c in conditions if c["type"] == kind), "Unknown")

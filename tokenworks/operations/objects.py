@@ -1,0 +1,58 @@
+"""Objects in a cluster, as kubectl lists them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from tokenworks.errors import OperationError
+
+OURS = "app.kubernetes.io/part-of=tokenworks"
+
+
+def our_objects(kubectl: Path, kubeconfig: Path) -> tuple[str, ...]:
+    """``kind/name`` or ``kind/namespace/name`` of every object that carries our label, sorted."""
+    return tuple(sorted(spell(each) for each in objects(kubectl, kubeconfig, selector=OURS)))
+
+
+def objects(kubectl: Path, kubeconfig: Path, *, selector: str = "") -> list[dict[str, Any]]:
+    """Every object of every kind that can be listed, with its server fields."""
+    kinds = _run(kubectl, kubeconfig, "api-resources", "--verbs=list,delete", "--output=name")
+    wanted = ",".join(kind for kind in kinds.split() if not kind.startswith("events"))
+    text = _run(
+        kubectl,
+        kubeconfig,
+        "get",
+        wanted,
+        "--all-namespaces",
+        f"--selector={selector}",
+        "--output=json",
+    )
+    found = json.loads(text)["items"]
+    assert isinstance(found, list)  # noqa: S101  (the shape of a List)
+    return found
+
+
+def spell(found: dict[str, Any]) -> str:
+    """An object's kind and name, with its namespace where it has one."""
+    metadata = found["metadata"]
+    place = f"{metadata['namespace']}/" if "namespace" in metadata else ""
+    return f"{found['kind']}/{place}{metadata['name']}"
+
+
+def _run(kubectl: Path, kubeconfig: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [kubectl, f"--kubeconfig={kubeconfig}", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise OperationError(
+            f"kubectl {arguments[0]}",
+            reason=done.stderr.strip() or f"exit code {done.returncode}",
+            remedy="see whether the cluster runs with `tokenworks doctor`",
+        )
+    return done.stdout

@@ -1,0 +1,264 @@
+"""Pulumi's stacks of one environment: opening, updating, destroying, and what they report."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pulumi import automation as auto
+from rich.console import Console
+
+from tokenworks.errors import OperationError
+from tokenworks.operations.private_files import private_folder, write_private
+from tokenworks.operations.progress import Tracker, shown
+from tokenworks.workspace import PROJECT, Workspace
+
+UPDATE_WAIT_SECONDS = 120
+"""How long to wait for somebody else's update of the same stack before giving up."""
+KEY_BYTES = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """How many resources an update creates, updates, replaces, deletes and leaves alone."""
+
+    create: int = 0
+    update: int = 0
+    replace: int = 0
+    delete: int = 0
+    same: int = 0
+
+    @property
+    def any(self) -> bool:
+        """Whether anything changes."""
+        return bool(self.create or self.update or self.replace or self.delete)
+
+
+def count_changes(operations: Mapping[auto.OpType, int]) -> Changes:
+    """Counts from Pulumi's own, by kind of operation.
+
+    A replacement is counted once, under ``replace``; its parts are not counted again.
+    """
+    return Changes(
+        **{kind.name: operations.get(auto.OpType(kind.name), 0) for kind in fields(Changes)}
+    )
+
+
+class Stacks:
+    """The stacks of one checkout, under its own backend and passphrase."""
+
+    def __init__(self, workspace: Workspace, pulumi_home: Path, console: Console) -> None:
+        self.workspace, self._home, self._console = workspace, pulumi_home, console
+        private_folder(workspace.machine)
+        workspace.state.mkdir(exist_ok=True)
+        if not workspace.passphrase.exists():
+            write_private(workspace.passphrase, secrets.token_urlsafe(KEY_BYTES))
+
+    def names(self) -> tuple[str, ...]:
+        """Stacks that exist in the backend."""
+        folder = self.workspace.state / ".pulumi" / "stacks" / PROJECT
+        return tuple(sorted(file.stem for file in folder.glob("*.json")))
+
+    def open(self, name: str) -> auto.Stack:
+        """The stack, created if there is none."""
+        return auto.create_or_select_stack(
+            stack_name=name, work_dir=str(self.workspace.root), opts=self._options()
+        )
+
+    def ensure_secret(self, stack: str, key: str) -> bool:
+        """A random secret under a configuration key, unless there is one; whether it is new.
+
+        The value goes through standard input: arguments can be read by everybody on the machine.
+        """
+        if self.pulumi("config", "get", key, "--stack", stack, check=False).returncode == 0:
+            return False
+        value = f"tw-{secrets.token_urlsafe(KEY_BYTES)}"
+        self.pulumi("config", "set", "--secret", key, "--stack", stack, stdin=value)
+        return True
+
+    def preview(self, name: str) -> Changes:
+        """What an update would change; refused by the policy pack where the update would be."""
+        stack = self.open(name)
+        with self._tracked(name, None, "preview") as tracker:
+            result = stack.preview(
+                on_event=tracker, policy_packs=[str(self.workspace.policy_pack)], color="never"
+            )
+        return count_changes(result.change_summary)
+
+    def update(self, name: str, *, planned: int | None, refresh: bool) -> Changes:
+        """Make the stack what its program says, under the policy pack."""
+        stack = self._ready(name)
+        with self._tracked(name, planned, "update") as tracker:
+            result = stack.up(
+                on_event=tracker,
+                policy_packs=[str(self.workspace.policy_pack)],
+                refresh=refresh,
+                show_secrets=False,
+                color="never",
+            )
+        return count_changes(result.summary.resource_changes or {})
+
+    def destroy(self, name: str, *, planned: int | None) -> None:
+        """Delete everything of a stack, then the stack; its settings stay, keys included."""
+        stack = self._ready(name)
+        with self._tracked(name, planned, "destroy") as tracker:
+            stack.destroy(on_event=tracker, color="never")
+        self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """Drop a stack whose resources are gone; its settings stay."""
+        self.pulumi("stack", "rm", name, "--yes", "--force", "--preserve-config")
+
+    def resources(self, name: str) -> int:
+        """Resources that a stack's state holds."""
+        return len(deployment(self.workspace, name).get("resources") or [])
+
+    def pulumi(
+        self, *arguments: str, stdin: str | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the Pulumi CLI on this checkout."""
+        done = subprocess.run(
+            ["pulumi", *arguments, "--non-interactive"],  # noqa: S607  (the toolbox is on PATH)
+            cwd=self.workspace.root,
+            env={**os.environ, **self.variables()},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if check and done.returncode != 0:
+            raise OperationError(
+                f"pulumi {' '.join(arguments[:2])}",
+                reason=done.stderr.strip() or f"exit code {done.returncode}",
+                remedy="correct what it names and try again",
+            )
+        return done
+
+    def variables(self) -> dict[str, str]:
+        """Environment variables for Pulumi on this checkout."""
+        return self.workspace.pulumi_variables() | {"PULUMI_HOME": str(self._home)}
+
+    @contextlib.contextmanager
+    def _tracked(self, name: str, planned: int | None, what: str) -> Iterator[Tracker]:
+        """Show progress while Pulumi works, its warnings afterwards, and a failure as an error."""
+        tracker = Tracker(name, planned)
+        try:
+            with shown(tracker, self._console), _readable(name, what):
+                yield tracker
+        finally:
+            for warning in dict.fromkeys(tracker.warnings):
+                self._console.print(f"{name}: warning: {warning}", highlight=False, markup=False)
+
+    def _options(self) -> auto.LocalWorkspaceOptions:
+        return auto.LocalWorkspaceOptions(
+            env_vars=self.variables(), secrets_provider="passphrase", pulumi_home=str(self._home)
+        )
+
+    def _ready(self, name: str) -> auto.Stack:
+        """The stack, with nothing under way and nothing left open by an update that was cut off.
+
+        What a cut-off update was just creating is forgotten here and adopted by the next one:
+        names are fixed, and server-side apply takes over what it finds under them.
+        """
+        stack = self.open(name)
+        self._wait_for_others(name)
+        if deployment(self.workspace, name).get("pending_operations"):
+            self._console.print(f"{name}: an update was cut off; looking at what it left")
+            with self._tracked(name, None, "refresh") as tracker:
+                stack.refresh(on_event=tracker, color="never", clear_pending_creates=True)
+        return stack
+
+    def _wait_for_others(self, name: str) -> None:
+        """Wait for a running update of the stack; clear what a killed one left behind."""
+        deadline = time.monotonic() + UPDATE_WAIT_SECONDS
+        while locks := self._locks(name):
+            running = [lock for lock in locks if lock.is_running()]
+            if not running:
+                self._console.print(f"{name}: an update was cut off; clearing its lock")
+                self.pulumi("cancel", "--yes", "--stack", name)
+                return
+            if time.monotonic() > deadline:
+                raise OperationError(
+                    f"update of {name}",
+                    reason=f"{running[0]} is updating it",
+                    remedy=f"wait for it, or end it with `pulumi cancel --stack {name}`",
+                )
+            self._console.print(f"{name}: {running[0]} is updating it; waiting")
+            time.sleep(2)
+
+    def _locks(self, name: str) -> list[_Lock]:
+        folder = self.workspace.state / ".pulumi" / "locks"
+        return [_Lock.read(file) for file in folder.glob(f"*/{PROJECT}/{name}/*.json")]
+
+
+def deployment(workspace: Workspace, stack: str) -> dict[str, Any]:
+    """The latest state of a stack as Pulumi keeps it; empty for a stack that does not exist."""
+    file = workspace.state / ".pulumi" / "stacks" / PROJECT / f"{stack}.json"
+    try:
+        return json.loads(file.read_text("utf-8"))["checkpoint"]["latest"] or {}
+    except FileNotFoundError:
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Lock:
+    """Who holds a stack."""
+
+    pid: int
+    host: str
+
+    @classmethod
+    def read(cls, file: Path) -> _Lock:
+        content = json.loads(file.read_text("utf-8"))
+        return cls(pid=int(content["pid"]), host=str(content["hostname"]))
+
+    def is_running(self) -> bool:
+        """Whether the holder may still be at work: elsewhere it may, here it shows."""
+        if self.host != socket.gethostname():
+            return True
+        try:
+            return Path(f"/proc/{self.pid}/comm").read_text("utf-8").strip() == "pulumi"
+        except OSError:
+            return False
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+@contextlib.contextmanager
+def _readable(stack: str, what: str) -> Iterator[None]:
+    """Turn the Automation API's report of a failed command into what people need of it."""
+    try:
+        yield
+    except auto.CommandError as error:
+        raise OperationError(
+            f"{what} of {stack}",
+            reason=f"\n{diagnostics(str(error))}",
+            remedy="correct what is named above and run it again; by hand: "
+            f"pulumi {_BY_HAND[what]} --stack {stack}",
+        ) from error
+
+
+def diagnostics(report: str) -> str:
+    """The part of Pulumi's output that says what went wrong, without progress and table."""
+    _, found, rest = report.partition("Diagnostics:\n")
+    text = rest if found else report
+    for end in ("\nPolicies:", "\nOutputs:", "\nResources:", "\nDuration:"):
+        head, cut, tail = text.partition(end)
+        keep = end == "\nPolicies:" and cut
+        text = head + (cut + tail.partition("\nResources:")[0] if keep else "")
+        if keep:
+            break
+    return text.strip("\n")
+
+
+_BY_HAND = {"preview": "preview", "update": "up", "destroy": "destroy", "refresh": "refresh"}

@@ -1,0 +1,82 @@
+"""Bring an environment up: cluster, then each program's stack in order."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable
+
+from tokenworks.check.programs import record_environment
+from tokenworks.errors import OperationError
+from tokenworks.operations.certificates import ensure_certificate
+from tokenworks.operations.session import Session
+from tokenworks.operations.stacks import Changes
+from tokenworks.plan.types import Plan
+from tokenworks.workspace import PROGRAMS, stack_name
+
+Confirm = Callable[[str], bool]
+
+
+def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> dict[str, Changes]:
+    """Make an environment what its file says; returns what changed in each stack.
+
+    With ``confirm`` each stack's changes are shown first, and nothing happens without a yes.
+    """
+    planned = {
+        program: len(recording.resources) + 1  # the stack itself is a resource, too
+        for program, recording in record_environment(session.workspace, plan).items()
+    }
+    _prepare_secrets(session, plan)
+    started = session.cluster(plan.environment).ensure_running(session.toolbox, session.say)
+    changes: dict[str, Changes] = {}
+    for program in PROGRAMS[plan.platform]:
+        stack = stack_name(plan.environment, program)
+        if confirm is not None:
+            _ask(session, stack, confirm)
+        begun = time.monotonic()
+        # A new cluster is empty, whatever the state remembers of an earlier one.
+        changes[stack] = session.stacks.update(
+            stack, planned=planned[program], refresh=started.created and _has_state(session, stack)
+        )
+        session.say(f"{stack}: {describe(changes[stack])} ({time.monotonic() - begun:.0f} s)")
+    return changes
+
+
+def describe(changes: Changes) -> str:
+    """Changes in words, such as ``21 created`` or ``nothing changed``."""
+    words = {
+        "created": changes.create,
+        "updated": changes.update,
+        "replaced": changes.replace,
+        "deleted": changes.delete,
+    }
+    return ", ".join(f"{count} {word}" for word, count in words.items() if count) or (
+        f"nothing changed, {changes.same} as they were"
+    )
+
+
+def _ask(session: Session, stack: str, confirm: Confirm) -> None:
+    changes = session.stacks.preview(stack)
+    session.say(f"{stack}: {describe(changes)}, if you agree")
+    if changes.any and not confirm(f"Update {stack}?"):
+        raise OperationError(
+            f"update of {stack}", reason="you said no", remedy="nothing of it was changed"
+        )
+
+
+def _has_state(session: Session, stack: str) -> bool:
+    return session.stacks.resources(stack) > 0
+
+
+def _prepare_secrets(session: Session, plan: Plan) -> None:
+    """The gateway's certificate and every tenant's key, made once and kept."""
+    folder = session.workspace.certificates(plan.environment)
+    now = datetime.datetime.now(datetime.UTC)
+    if ensure_certificate(folder, plan.gateway.hostname, now):
+        session.say(f"certificate for {plan.gateway.hostname} made, signed by {folder / 'ca.crt'}")
+    stack = stack_name(plan.environment, "serving")
+    names = [name for tenant in plan.gateway.tenants for name in tenant.key_secrets]
+    session.stacks.open(stack)
+    for name in names:
+        if session.stacks.ensure_secret(stack, name):
+            session.say(f"API key {name} made, kept encrypted in the settings of {stack}")

@@ -1,0 +1,142 @@
+"""Plans, statuses and counts as tables for people and as JSON for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+
+from tokenworks.operations.doctor import Finding
+from tokenworks.operations.stacks import Changes
+from tokenworks.plan.types import Decided, ModelPlan, Plan
+from tokenworks.sizing.memory import GIB
+from tokenworks.toolchain import ToolStatus
+
+
+def to_data(value: Any) -> Any:
+    """A plan or status as plain JSON data, with every decision beside its reason."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_data(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_data(child) for key, child in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_data(child) for child in value]
+    if isinstance(value, Enum):
+        return value.value
+    return str(value) if isinstance(value, Path) else value
+
+
+def plan_tables(plan: Plan) -> RenderableType:
+    """A plan as tables: pools, each model's memory and decisions, the gateway, notes."""
+    parts: list[RenderableType] = [_pools(plan)]
+    for model in plan.models:
+        parts += [_memory(model), _decisions(f"{model.name}: decisions", _model_rows(model))]
+    parts.append(_decisions("gateway: decisions", _decided_rows(plan.gateway)))
+    parts += [f"note: {note}" for note in plan.notes]
+    return Group(*parts)
+
+
+def changes_table(changes: Mapping[str, Changes]) -> Table:
+    """Counts of each stack, side by side."""
+    kinds = [field.name for field in fields(Changes)]
+    table = _table("", "stack", *kinds)
+    for stack, counts in changes.items():
+        table.add_row(stack, *(str(count) for count in asdict(counts).values()))
+    return table
+
+
+def tools_table(tools: Iterable[ToolStatus]) -> Table:
+    """Each tool: where it comes from, and why from there."""
+    table = _table("", "tool", "state", "version", "because", "path")
+    for tool in tools:
+        place = str(tool.path) if tool.path else ""
+        table.add_row(tool.name, tool.state.value, tool.version or "", tool.because, place)
+    return table
+
+
+def findings_table(findings: Iterable[Finding]) -> Table:
+    """Each thing that was looked at, whether it is well, and what to do if not."""
+    words = {True: "good", False: "bad", None: "unknown"}
+    table = _table("", "", "what", "seen", "to do")
+    for finding in findings:
+        table.add_row(words[finding.well], finding.subject, finding.seen, finding.remedy)
+    return table
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    return table
+
+
+def _pools(plan: Plan) -> Table:
+    table = _table(
+        f"{plan.environment} on {plan.platform}",
+        "node pool", "nodes", "instance", "GPUs", "used", "usable GiB each", "driver",
+    )  # fmt: skip
+    for pool in plan.pools:
+        table.add_row(
+            pool.name,
+            str(pool.nodes),
+            pool.instance.name,
+            f"{pool.gpus} x {pool.gpu.name}",
+            str(pool.gpus_used),
+            f"{pool.gpu.usable_gib:.2f}",
+            pool.driver_version,
+        )
+    return table
+
+
+def _memory(model: ModelPlan) -> Table:
+    memory = model.memory
+    table = _table(f"{model.name}: memory of each GPU", "part", "GiB", "share")
+    for name, size in memory.rows():
+        table.add_row(name, f"{size / GIB:.2f}", f"{size / memory.usable_bytes:.0%}")
+    spare = memory.usable_bytes - sum(size for _, size in memory.rows())
+    table.add_row("kept free", f"{spare / GIB:.2f}", f"{spare / memory.usable_bytes:.0%}")
+    table.add_row("usable", f"{memory.usable_bytes / GIB:.2f}", "100%")
+    table.add_row(
+        "KV cache holds",
+        f"{memory.kv_cache_tokens} tokens",
+        f"{memory.sequences} x {memory.max_model_len_tokens}",
+    )
+    return table
+
+
+def _model_rows(model: ModelPlan) -> Iterable[tuple[str, str, str]]:
+    yield "engine", f"{model.engine} {model.engine_version}", f"image {model.image.reference}"
+    yield "release", model.release, "image, weights and engine configuration, as one"
+    yield (
+        "weights",
+        f"{model.weights.total_bytes / 10**9:.1f} GB",
+        f"{model.weights.repository} at {model.weights.revision}",
+    )
+    yield from _decided_rows(model)
+
+
+def _decided_rows(part: Any) -> Iterable[tuple[str, str, str]]:
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if isinstance(value, Decided):
+            yield field.name, _short(value.value), value.because
+
+
+def _short(value: Any) -> str:
+    if is_dataclass(value) and not isinstance(value, type):
+        return _short(asdict(value))
+    if isinstance(value, Mapping):
+        return "\n".join(f"{key}: {_short(child)}" for key, child in value.items())
+    return str(value)
+
+
+def _decisions(title: str, rows: Iterable[tuple[str, str, str]]) -> Table:
+    table = _table(title, "decision", "value", "because")
+    for row in rows:
+        table.add_row(*row)
+    return table

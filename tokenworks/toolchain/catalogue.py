@@ -1,0 +1,288 @@
+"""Every tool that tokenworks runs: which version, which ones of the user's count, how to build it.
+
+Plain data. Adding a tool is one row here and, if no module has it yet, a folder under ``tools/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+MINIMUM_GO: Final = "1.26.6"
+"""The oldest Go that builds every module: the ``go`` line that Pulumi 3.274.1 itself carries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tool:
+    """One program: its version, and when a copy that the user already has is good enough."""
+
+    name: str
+    module: str
+    """The folder under ``tools/`` that builds it."""
+    version: str
+    """What is built."""
+    accepts: str
+    """Which versions of the user's own copy count, as a PEP 440 specifier."""
+    accepts_because: str
+    asks: tuple[str, ...]
+    """The arguments that make it say its version, or, when it knows none, only show it can run."""
+    says_version: bool = True
+    beside: str = ""
+    """It counts only in the same folder as this tool, and this tool only with it."""
+    plugin_folder: str = ""
+    """It is no command: looked for in this folder of the user's Pulumi home, not on PATH."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Package:
+    """One ``main`` package, and what its program is called once it is built."""
+
+    path: str
+    compiles_to: str
+    """What ``go build`` calls it: the last part of the path that is no version."""
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Borrowed:
+    """A file of a Go module that ``go build`` does not take along by itself."""
+
+    folder: str
+    """The folder under ``tools/`` whose ``go.sum`` vouches for the module."""
+    go_module: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Module:
+    """One folder under ``tools/``: what it compiles, and the files that belong to the result."""
+
+    name: str
+    version: str
+    packages: tuple[Package, ...]
+    cold_seconds: int
+    """A build from nothing on 2 cores, measured on 2026-11-29; it orders the builds."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """String variables set by the linker."""
+    embeds: tuple[Borrowed, ...] = ()
+    """Files that ``main.go`` embeds, copied beside it before it is compiled."""
+    ships: tuple[Borrowed, ...] = ()
+    """Scripts that the program runs, copied beside it with the run bit."""
+
+
+_KUBERNETES: Final = "1.35.4"
+_PULUMI: Final = "3.274.1"
+_PROVIDER: Final = "4.25.0"
+_KWOK: Final = "0.8.0"
+_ETCD: Final = "3.7.3"
+
+_SAME_MINOR: Final = (
+    "the control plane is one set of programs: what the simulated cluster was tried with is {0}, "
+    "and flags and stored data change between minor versions"
+)
+
+
+def _control_plane(name: str) -> Tool:
+    return Tool(
+        name=name,
+        module="kubernetes",
+        version=_KUBERNETES,
+        accepts="~=1.35.0",
+        accepts_because=_SAME_MINOR.format("1.35"),
+        asks=("--version",),
+    )
+
+
+def _kwok(name: str) -> Tool:
+    return Tool(
+        name=name,
+        module="kwok",
+        version=_KWOK,
+        accepts="~=0.8.0",
+        accepts_because="its configuration and stages are v1alpha1 and change between minors",
+        asks=("--version",),
+    )
+
+
+TOOLS: Final[tuple[Tool, ...]] = (
+    Tool(
+        name="pulumi",
+        module="pulumi",
+        version=_PULUMI,
+        accepts=">=3.272,<4",
+        accepts_because="the Python SDK is 3.272, and an older engine lacks what it may ask for",
+        asks=("version",),
+    ),
+    Tool(
+        name="pulumi-language-python",
+        module="pulumi-language-python",
+        version="3.68.0",
+        accepts=">=0",
+        accepts_because="it comes with a pulumi and follows that one's version",
+        # It has no version flag; -h ends well only where the program itself can run.
+        asks=("-h",),
+        says_version=False,
+        beside="pulumi",
+    ),
+    Tool(
+        name="pulumi-resource-kubernetes",
+        module="pulumi-resource-kubernetes",
+        version=_PROVIDER,
+        accepts=f"=={_PROVIDER}",
+        accepts_because="the provider and the Python SDK pulumi-kubernetes must be one release",
+        asks=(),
+        plugin_folder=f"resource-kubernetes-v{_PROVIDER}",
+    ),
+    _control_plane("kube-apiserver"),
+    _control_plane("kube-controller-manager"),
+    _control_plane("kube-scheduler"),
+    Tool(
+        name="kubectl",
+        module="kubernetes",
+        version=_KUBERNETES,
+        accepts=">=1.34,<1.37",
+        # https://kubernetes.io/releases/version-skew-policy/#kubectl
+        accepts_because="kubectl is supported within one minor version of the API server's 1.35",
+        asks=("version", "--client"),
+    ),
+    Tool(
+        name="etcd",
+        module="etcd",
+        version=_ETCD,
+        accepts="~=3.7.0",
+        accepts_because="an older minor version cannot open the data of a newer one",
+        asks=("--version",),
+    ),
+    _kwok("kwok"),
+    _kwok("kwokctl"),
+)
+
+CLUSTER_TOOLS: Final = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kwok",
+    "kwokctl",
+)
+"""What a simulated cluster runs."""
+
+_KUBERNETES_VERSION: Final = {
+    "gitVersion": f"v{_KUBERNETES}",
+    "gitMajor": _KUBERNETES.split(".")[0],
+    "gitMinor": _KUBERNETES.split(".")[1],
+}
+_PROVIDER_MODULE: Final = "github.com/pulumi/pulumi-kubernetes/provider/v4"
+
+MODULES: Final[tuple[Module, ...]] = (
+    Module(
+        name="pulumi",
+        version=_PULUMI,
+        packages=(
+            Package(
+                path="github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+                compiles_to="pulumi",
+                name="pulumi",
+            ),
+        ),
+        # Without it the program takes itself for a development build.
+        variables={"github.com/pulumi/pulumi/sdk/v3/go/common/version.Version": f"v{_PULUMI}"},
+        cold_seconds=180,
+    ),
+    Module(
+        name="pulumi-language-python",
+        version="3.68.0",
+        packages=(
+            Package(
+                path="github.com/pulumi/pulumi/sdk/v3/python/cmd/pulumi-language-python",
+                compiles_to="pulumi-language-python",
+                name="pulumi-language-python",
+            ),
+        ),
+        # The host is older than the engine, but the scripts talk to the Python SDK of today.
+        ships=tuple(
+            Borrowed(folder="pulumi", go_module="github.com/pulumi/pulumi/sdk/v3", path=path)
+            for path in (
+                "python/cmd/pulumi-language-python-exec",
+                "python/dist/pulumi-resource-pulumi-python",
+            )
+        ),
+        cold_seconds=30,
+    ),
+    Module(
+        name="pulumi-resource-kubernetes",
+        version=_PROVIDER,
+        packages=(
+            Package(
+                path=".",
+                compiles_to="pulumi-resource-kubernetes",
+                name="pulumi-resource-kubernetes",
+            ),
+        ),
+        variables={f"{_PROVIDER_MODULE}/pkg/version.Version": _PROVIDER},
+        embeds=tuple(
+            Borrowed(
+                folder="pulumi-resource-kubernetes",
+                go_module=_PROVIDER_MODULE,
+                path=f"cmd/pulumi-resource-kubernetes/{name}",
+            )
+            for name in ("schema.json", "terraform-mapping.json")
+        ),
+        cold_seconds=520,
+    ),
+    Module(
+        name="kubernetes",
+        version=_KUBERNETES,
+        packages=tuple(
+            Package(path=f"k8s.io/kubernetes/cmd/{name}", compiles_to=name, name=name)
+            for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+        ),
+        variables={
+            f"{package}.{name}": value
+            for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+            for name, value in _KUBERNETES_VERSION.items()
+        },
+        cold_seconds=240,
+    ),
+    Module(
+        name="etcd",
+        version=_ETCD,
+        packages=(Package(path="go.etcd.io/etcd/server/v3", compiles_to="server", name="etcd"),),
+        cold_seconds=45,
+    ),
+    Module(
+        name="kwok",
+        version=_KWOK,
+        packages=tuple(
+            Package(path=f"sigs.k8s.io/kwok/cmd/{name}", compiles_to=name, name=name)
+            for name in ("kwok", "kwokctl")
+        ),
+        cold_seconds=67,
+    ),
+)
+
+TOOL: Final[Mapping[str, Tool]] = MappingProxyType({tool.name: tool for tool in TOOLS})
+"""The tools by name."""
+MODULE: Final[Mapping[str, Module]] = MappingProxyType({each.name: each for each in MODULES})
+"""The modules by name."""
+
+
+def modules_of(names: Iterable[str]) -> tuple[Module, ...]:
+    """The modules that build these tools, each once, in the catalogue's order."""
+    wanted = {TOOL[name].module for name in names}
+    return tuple(module for module in MODULES if module.name in wanted)
+
+
+def partners(tool: Tool) -> tuple[Tool, ...]:
+    """The tools that this one counts only together with, and that only count with it."""
+    named = (TOOL[tool.beside],) if tool.beside else ()
+    return (*named, *(other for other in TOOLS if other.beside == tool.name))
+
+
+def with_partners(names: Iterable[str]) -> tuple[str, ...]:
+    """The named tools and their partners, in the catalogue's order."""
+    wanted = {each.name for name in names for each in (TOOL[name], *partners(TOOL[name]))}
+    return tuple(tool.name for tool in TOOLS if tool.name in wanted)
