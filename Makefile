@@ -32,7 +32,7 @@ doctor: setup
 	$(BIN)/tokenworks doctor $(ENV)
 
 test: setup lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --dist loadgroup
 
 lint: setup
 	$(BIN)/ruff check .

@@ -106,7 +106,9 @@ def test_a_folder_that_is_not_there_keeps_the_gate_shut(folder: Path) -> None:
 def test_a_broken_link_keeps_the_gate_shut(folder: Path) -> None:
     (folder / "config.json").unlink()
     (folder / "config.json").symlink_to(folder / "gone")
-    assert gate(folder).returncode != 0
+    done = gate(folder)
+    assert done.returncode == 1
+    assert "refused: config.json: is no file" in done.stderr
 
 
 def test_the_recovery_folder_of_a_file_system_is_no_weight(folder: Path) -> None:

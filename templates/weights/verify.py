@@ -12,30 +12,31 @@ import hashlib
 import json
 import os
 import sys
+from pathlib import Path
 
 CHUNK_BYTES = 16 * 2**20
+NOT_WEIGHTS = "lost+found"
+"""What a file system keeps for itself at the root of a volume."""
 
 
 def listed(manifest):
     """The manifest's files by path."""
-    with open(manifest, encoding="utf-8") as file:
-        return {entry["path"]: entry for entry in json.load(file)["files"]}
+    files = json.loads(Path(manifest).read_text("utf-8"))["files"]
+    return {entry["path"]: entry for entry in files}
 
 
 def found(folder):
-    """Paths below the folder, relative to it; links count as what they are, not where they lead."""
-    paths = set()
-    for root, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name != "lost+found"]
-        paths.update(os.path.relpath(os.path.join(root, name), folder) for name in files)
-    return paths
+    """Paths of everything below the folder that is not a folder itself."""
+    entries = (entry for entry in folder.rglob("*") if entry.is_symlink() or not entry.is_dir())
+    paths = (str(entry.relative_to(folder)) for entry in entries)
+    return {path for path in paths if not path.startswith(NOT_WEIGHTS + "/")}
 
 
-def sha256(path):
+def sha256(file):
     """SHA-256 of a file, read in chunks."""
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
+    with file.open("rb") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
 
@@ -44,21 +45,23 @@ def shape_problems(folder, wanted):
     """What is missing, not listed, or of the wrong size; nothing is read for this."""
     there = found(folder)
     for path in sorted(wanted.keys() - there):
-        yield path + ": is missing"
+        yield f"{path}: is missing"
     for path in sorted(there - wanted.keys()):
-        yield path + ": is not in the manifest"
+        yield f"{path}: is not in the manifest"
     for path in sorted(wanted.keys() & there):
-        size, expected = os.path.getsize(os.path.join(folder, path)), wanted[path]["bytes"]
-        if size != expected:
-            yield f"{path}: has {size} bytes, listed are {expected}"
+        file, expected = folder / path, wanted[path]["bytes"]
+        if not file.is_file():
+            yield f"{path}: is no file"
+        elif file.stat().st_size != expected:
+            yield f"{path}: has {file.stat().st_size} bytes, listed are {expected}"
 
 
 def content_problems(folder, wanted):
-    """What has the right size and the wrong content."""
+    """What has the right size and the wrong content; large files first, one on each processor."""
     paths = sorted(wanted, key=lambda path: -wanted[path]["bytes"])
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        sums = pool.map(sha256, [os.path.join(folder, path) for path in paths])
-        for path, digest in zip(paths, sums):
+        sums = pool.map(sha256, [folder / path for path in paths])
+        for path, digest in zip(paths, sums, strict=True):
             if digest == wanted[path]["sha256"]:
                 print(f"{path}: as listed", flush=True)
             else:
@@ -67,7 +70,7 @@ def content_problems(folder, wanted):
 
 def main(manifest, folder):
     """Print every problem; return the exit status."""
-    wanted = listed(manifest)
+    folder, wanted = Path(folder), listed(manifest)
     problems = list(shape_problems(folder, wanted)) or list(content_problems(folder, wanted))
     for problem in problems:
         print(f"refused: {problem}", file=sys.stderr)

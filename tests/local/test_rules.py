@@ -42,7 +42,7 @@ BYPASSES = {
         'itself, by requests in flight.\n                "cluster_ip": "None",',
         new='"type": "LoadBalancer",',
         rule="engine-ports-are-never-public",
-        resource="qwen3-32b",
+        resource="-service",
         reason="would publish an engine",
         remedy="use type ClusterIP",
     ),
