@@ -57,9 +57,9 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """The pull-request check: run every program without a cloud and judge what it would create."""
-    from tokenworks.check.everything import check_manifests, check_resources, check_workspace
     from tokenworks.check.report import as_json as report_json
     from tokenworks.check.report import as_text
+    from tokenworks.operations.check import check_manifests, check_resources, check_workspace
 
     with _errors():
         if manifests is not None:

@@ -12,8 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from tokenworks.errors import ConfigError
+from tokenworks.files import exclusive, write_whole
 from tokenworks.local_cluster import LocalCluster
-from tokenworks.local_cluster.files import exclusive, write_whole
 from tokenworks.local_cluster.layout import Layout
 from tokenworks.local_cluster.ports import ports_of
 from tokenworks.local_cluster.settings import PROGRAMS, kubeconfig, settings

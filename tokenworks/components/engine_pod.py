@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi
 
+from tokenworks.components.workload import RESTRICTED, restricted_pod
 from tokenworks.naming import GPU_RESOURCE, GPU_TAINT_VALUE, POOL_LABEL
 from tokenworks.plan.model import CACHE_MOUNT, CONFIG_MOUNT
 from tokenworks.plan.types import ModelPlan, Probe
@@ -14,12 +15,6 @@ from tokenworks.render import GATE_MANIFEST, GATE_SCRIPT
 
 ENGINE_USER = 1000
 GATE_MOUNT = "/etc/weights-gate"
-
-RESTRICTED = {
-    "allow_privilege_escalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "read_only_root_filesystem": True,
-}
 
 
 def engine_pod(
@@ -33,10 +28,7 @@ def engine_pod(
 ) -> dict[str, Any]:
     """Pod specification of one replica, under Pod Security ``restricted``."""
     return {
-        "automount_service_account_token": False,
-        # A Service called like the engine would otherwise set variables that the engine reads.
-        "enable_service_links": False,
-        "priority_class_name": priority_class,
+        **restricted_pod(user=ENGINE_USER, selector=selector, priority_class=priority_class),
         "termination_grace_period_seconds": model.termination_grace_seconds.value,
         "node_selector": {POOL_LABEL: model.node_pool, "nvidia.com/gpu.product": model.gpu_product},
         "tolerations": [
@@ -47,22 +39,6 @@ def engine_pod(
                 "effect": "NoSchedule",
             }
         ],
-        "topology_spread_constraints": [
-            {
-                "max_skew": 1,
-                "topology_key": "kubernetes.io/hostname",
-                "when_unsatisfiable": "ScheduleAnyway",
-                "label_selector": {"match_labels": dict(selector)},
-            }
-        ],
-        "security_context": {
-            "run_as_non_root": True,
-            "run_as_user": ENGINE_USER,
-            "run_as_group": ENGINE_USER,
-            "fs_group": ENGINE_USER,
-            "fs_group_change_policy": "OnRootMismatch",
-            "seccomp_profile": {"type": "RuntimeDefault"},
-        },
         "init_containers": [_gate(model)],
         "containers": [_engine(model)],
         "volumes": _volumes(model, config, weights_claim, weights_gate),

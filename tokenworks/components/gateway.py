@@ -9,9 +9,9 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, Secret, Service
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
-from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
 
 from tokenworks.components.gateway_pod import TLS_PORT_NAME, GatewayVolumes, gateway_pod
+from tokenworks.components.workload import Workload
 from tokenworks.naming import (
     ENGINE_ROLE,
     GATEWAY_SERVICE,
@@ -45,7 +45,7 @@ class GatewayArgs:
     priority_class: pulumi.Input[str]
 
 
-class Gateway(pulumi.ComponentResource):
+class Gateway(Workload):
     """The one door to every model, with the only load balancer there is."""
 
     address: pulumi.Output[str]
@@ -53,44 +53,44 @@ class Gateway(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: GatewayArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("tokenworks:serving:Gateway", name, {}, opts)
-        self._name, self._args = name, args
-        self._selector = {ROLE_LABEL: args.labels[ROLE_LABEL]}
+        super().__init__(
+            "tokenworks:serving:Gateway",
+            name,
+            opts,
+            namespace=args.namespace,
+            labels=args.labels,
+            selector={ROLE_LABEL: args.labels[ROLE_LABEL]},
+        )
+        self._args = args
         self._deployment()
         self.address = self._service().status.load_balancer.ingress[0].ip
-        self._disruption_budget()
+        self.disruption_budget()
         self._openings()
         self.register_outputs({"address": self.address})
-
-    def _metadata(self, name: str) -> dict[str, pulumi.Input[object]]:
-        return {"name": name, "namespace": self._args.namespace, "labels": dict(self._args.labels)}
-
-    def _child(self) -> pulumi.ResourceOptions:
-        return pulumi.ResourceOptions(parent=self)
 
     def _volumes(self) -> GatewayVolumes:
         """Fixed names: Envoy reads changes without a restart, so no pod has to be replaced."""
         config = ConfigMap(
-            f"{self._name}-config",
-            metadata=self._metadata(f"{self._name}-config"),
+            f"{self.name}-config",
+            metadata=self.metadata(f"{self.name}-config"),
             data=dict(self._args.config_files),
-            opts=self._child(),
+            opts=self.child(),
         )
         keys = Secret(
-            f"{self._name}-keys",
-            metadata=self._metadata(f"{self._name}-keys"),
+            f"{self.name}-keys",
+            metadata=self.metadata(f"{self.name}-keys"),
             string_data={"keys.yaml": pulumi.Output.secret(self._args.key_file)},
-            opts=self._child(),
+            opts=self.child(),
         )
         certificate = Secret(
-            f"{self._name}-certificate",
-            metadata=self._metadata(f"{self._name}-certificate"),
+            f"{self.name}-certificate",
+            metadata=self.metadata(f"{self.name}-certificate"),
             type="kubernetes.io/tls",
             string_data={
                 "tls.crt": self._args.certificate,
                 "tls.key": pulumi.Output.secret(self._args.private_key),
             },
-            opts=self._child(),
+            opts=self.child(),
         )
         return GatewayVolumes(
             config=config.metadata.name, keys=keys.metadata.name, tls=certificate.metadata.name
@@ -99,11 +99,11 @@ class Gateway(pulumi.ComponentResource):
     def _deployment(self) -> Deployment:
         plan = self._args.plan
         return Deployment(
-            f"{self._name}-deployment",
-            metadata=self._metadata(self._name),
+            f"{self.name}-deployment",
+            metadata=self.metadata(self.name),
             spec={
                 "replicas": plan.replicas.value,
-                "selector": {"match_labels": self._selector},
+                "selector": {"match_labels": self.selector},
                 "strategy": {
                     "type": "RollingUpdate",
                     "rolling_update": {"max_surge": 1, "max_unavailable": 0},
@@ -113,21 +113,21 @@ class Gateway(pulumi.ComponentResource):
                     "metadata": {"labels": dict(self._args.labels)},
                     "spec": gateway_pod(
                         plan,
-                        selector=self._selector,
+                        selector=self.selector,
                         priority_class=self._args.priority_class,
                         volumes=self._volumes(),
                     ),
                 },
             },
-            opts=self._child(),
+            opts=self.child(),
         )
 
     def _service(self) -> Service:
         balancer = self._args.load_balancer
         return Service(
-            f"{self._name}-service",
+            f"{self.name}-service",
             metadata={
-                **self._metadata(GATEWAY_SERVICE),
+                **self.metadata(GATEWAY_SERVICE),
                 "annotations": {**balancer.annotations, WAIT_FOR: HAS_ADDRESS},
             },
             spec={
@@ -136,18 +136,10 @@ class Gateway(pulumi.ComponentResource):
                 "load_balancer_source_ranges": list(balancer.source_ranges),
                 "allocate_load_balancer_node_ports": balancer.needs_node_ports,
                 "external_traffic_policy": "Local",
-                "selector": self._selector,
+                "selector": self.selector,
                 "ports": [{"name": "https", "port": HTTPS_PORT, "target_port": TLS_PORT_NAME}],
             },
-            opts=self._child(),
-        )
-
-    def _disruption_budget(self) -> PodDisruptionBudget:
-        return PodDisruptionBudget(
-            f"{self._name}-disruption-budget",
-            metadata=self._metadata(self._name),
-            spec={"max_unavailable": 1, "selector": {"match_labels": self._selector}},
-            opts=self._child(),
+            opts=self.child(),
         )
 
     def _openings(self) -> None:
@@ -194,10 +186,10 @@ class Gateway(pulumi.ComponentResource):
 
     def _opening(self, suffix: str, rules: Mapping[str, object]) -> None:
         NetworkPolicy(
-            f"{self._name}-{suffix}",
-            metadata=self._metadata(f"{self._name}-{suffix}"),
-            spec={"pod_selector": {"match_labels": self._selector}, **rules},
-            opts=self._child(),
+            f"{self.name}-{suffix}",
+            metadata=self.metadata(f"{self.name}-{suffix}"),
+            spec={"pod_selector": {"match_labels": self.selector}, **rules},
+            opts=self.child(),
         )
 
 

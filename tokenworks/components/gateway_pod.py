@@ -8,6 +8,7 @@ from typing import Any
 
 import pulumi
 
+from tokenworks.components.workload import RESTRICTED, restricted_pod
 from tokenworks.plan.types import GatewayPlan
 from tokenworks.render import GATEWAY_MOUNTS, drain_command, envoy_arguments
 
@@ -36,25 +37,8 @@ def gateway_pod(
 ) -> dict[str, Any]:
     """Pod specification of one gateway, under Pod Security ``restricted``."""
     return {
-        "automount_service_account_token": False,
-        "enable_service_links": False,
-        "priority_class_name": priority_class,
+        **restricted_pod(user=GATEWAY_USER, selector=selector, priority_class=priority_class),
         "termination_grace_period_seconds": plan.drain_seconds.value + STOP_MARGIN_SECONDS,
-        "topology_spread_constraints": [
-            {
-                "max_skew": 1,
-                "topology_key": "kubernetes.io/hostname",
-                "when_unsatisfiable": "ScheduleAnyway",
-                "label_selector": {"match_labels": dict(selector)},
-            }
-        ],
-        "security_context": {
-            "run_as_non_root": True,
-            "run_as_user": GATEWAY_USER,
-            "run_as_group": GATEWAY_USER,
-            "fs_group": GATEWAY_USER,
-            "seccomp_profile": {"type": "RuntimeDefault"},
-        },
         "containers": [_envoy(plan)],
         "volumes": [
             {"name": "config", "config_map": {"name": volumes.config}},
@@ -78,11 +62,7 @@ def _envoy(plan: GatewayPlan) -> dict[str, Any]:
             {"name": TLS_PORT_NAME, "container_port": plan.tls_port},
             {"name": READINESS_PORT_NAME, "container_port": plan.readiness_port},
         ],
-        "security_context": {
-            "allow_privilege_escalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "read_only_root_filesystem": True,
-        },
+        "security_context": RESTRICTED,
         "resources": {
             "requests": {"cpu": str(workers), "memory": memory},
             "limits": {"memory": memory},

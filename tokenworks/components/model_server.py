@@ -9,9 +9,9 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, Service
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
-from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
 
 from tokenworks.components.engine_pod import engine_pod
+from tokenworks.components.workload import Workload
 from tokenworks.naming import (
     GATEWAY_ROLE,
     MODEL_LABEL,
@@ -37,7 +37,7 @@ class ModelServerArgs:
     weights_gate: pulumi.Input[str]
 
 
-class ModelServer(pulumi.ComponentResource):
+class ModelServer(Workload):
     """Replicas of one release behind one headless Service that only the gateway may reach."""
 
     service: pulumi.Output[str]
@@ -45,41 +45,41 @@ class ModelServer(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: ModelServerArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("tokenworks:serving:ModelServer", name, {}, opts)
-        self._name, self._args = name, args
-        self._selector = {MODEL_LABEL: args.model.name, ROLE_LABEL: args.labels[ROLE_LABEL]}
+        super().__init__(
+            "tokenworks:serving:ModelServer",
+            name,
+            opts,
+            namespace=args.namespace,
+            labels=args.labels,
+            selector={MODEL_LABEL: args.model.name, ROLE_LABEL: args.labels[ROLE_LABEL]},
+        )
+        self._args = args
         config = self._config()
         self._deployment(config)
         self.service = self._service().metadata.name
-        self._disruption_budget()
+        self.disruption_budget()
         self._opening()
         self.register_outputs({"service": self.service})
-
-    def _metadata(self, name: str) -> dict[str, pulumi.Input[object]]:
-        return {"name": name, "namespace": self._args.namespace, "labels": dict(self._args.labels)}
-
-    def _child(self) -> pulumi.ResourceOptions:
-        return pulumi.ResourceOptions(parent=self)
 
     def _config(self) -> ConfigMap:
         files = dict(self._args.config_files)
         return ConfigMap(
-            f"{self._name}-config",
-            metadata=self._metadata(f"{self._name}-config-{content_hash(files)}"),
+            f"{self.name}-config",
+            metadata=self.metadata(f"{self.name}-config-{content_hash(files)}"),
             data=files,
             immutable=True,
-            opts=self._child(),
+            opts=self.child(),
         )
 
     def _deployment(self, config: ConfigMap) -> Deployment:
         args, model = self._args, self._args.model
         rollout = model.rollout.value
         return Deployment(
-            f"{self._name}-deployment",
-            metadata=self._metadata(self._name),
+            f"{self.name}-deployment",
+            metadata=self.metadata(self.name),
             spec={
                 "replicas": model.replicas.value,
-                "selector": {"match_labels": self._selector},
+                "selector": {"match_labels": self.selector},
                 "strategy": {
                     "type": "RollingUpdate",
                     "rolling_update": {
@@ -93,7 +93,7 @@ class ModelServer(pulumi.ComponentResource):
                     "metadata": {"labels": {**args.labels, RELEASE_LABEL: model.release}},
                     "spec": engine_pod(
                         model,
-                        selector=self._selector,
+                        selector=self.selector,
                         priority_class=args.priority_class,
                         config=config.metadata.name,
                         weights_claim=args.weights_claim,
@@ -101,38 +101,30 @@ class ModelServer(pulumi.ComponentResource):
                     ),
                 },
             },
-            opts=self._child(),
+            opts=self.child(),
         )
 
     def _service(self) -> Service:
         return Service(
-            f"{self._name}-service",
-            metadata=self._metadata(engine_service(self._name)),
+            f"{self.name}-service",
+            metadata=self.metadata(engine_service(self.name)),
             spec={
                 "type": "ClusterIP",
                 # Headless: the gateway balances over the pods itself, by requests in flight.
                 "cluster_ip": "None",
-                "selector": self._selector,
+                "selector": self.selector,
                 "ports": [{"name": "http", "port": self._args.model.port, "target_port": "http"}],
             },
-            opts=self._child(),
-        )
-
-    def _disruption_budget(self) -> PodDisruptionBudget:
-        return PodDisruptionBudget(
-            f"{self._name}-disruption-budget",
-            metadata=self._metadata(self._name),
-            spec={"max_unavailable": 1, "selector": {"match_labels": self._selector}},
-            opts=self._child(),
+            opts=self.child(),
         )
 
     def _opening(self) -> NetworkPolicy:
         """The one way in: from the gateway's pods to the engine's port."""
         return NetworkPolicy(
-            f"{self._name}-from-gateway",
-            metadata=self._metadata(f"{self._name}-from-gateway"),
+            f"{self.name}-from-gateway",
+            metadata=self.metadata(f"{self.name}-from-gateway"),
             spec={
-                "pod_selector": {"match_labels": self._selector},
+                "pod_selector": {"match_labels": self.selector},
                 "policy_types": ["Ingress"],
                 "ingress": [
                     {
@@ -150,5 +142,5 @@ class ModelServer(pulumi.ComponentResource):
                     }
                 ],
             },
-            opts=self._child(),
+            opts=self.child(),
         )

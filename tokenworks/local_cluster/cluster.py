@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from tokenworks.errors import OperationError
-from tokenworks.local_cluster.files import exclusive, remove, write_whole
+from tokenworks.files import exclusive, remove, write_whole
 from tokenworks.local_cluster.health import not_ready, unwell
 from tokenworks.local_cluster.launch import Launch
 from tokenworks.local_cluster.layout import COMPONENTS, Layout

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from tokenworks.errors import OperationError
-from tokenworks.local_cluster.files import exclusive, write_whole
+from tokenworks.files import exclusive, write_whole
 from tokenworks.local_cluster.layout import PORTS
 
 FIRST: Final = 20000

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from tokenworks.operations.private_files import write_private
+from tokenworks.files import private_folder, write_whole
 
 AUTHORITY_DAYS = 3650
 CERTIFICATE_DAYS = 397
@@ -141,6 +141,7 @@ def _write(folder: Path, name: str, pair: _Pair) -> _Pair:
     key = pair.key.private_bytes(
         encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    write_private(folder / f"{name}.key", key.decode())
-    write_private(folder / f"{name}.crt", pair.certificate.public_bytes(encoding).decode())
+    private_folder(folder)
+    write_whole(folder / f"{name}.key", key.decode())
+    write_whole(folder / f"{name}.crt", pair.certificate.public_bytes(encoding).decode())
     return pair

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tokenworks.check.programs import record_environment
 from tokenworks.errors import OperationError
 from tokenworks.local_cluster import State
+from tokenworks.operations.record import record_environment
 from tokenworks.operations.session import Session
 from tokenworks.operations.stacks import Changes
 from tokenworks.plan.types import Plan

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tokenworks.files import write_whole
 from tokenworks.local_cluster import LocalCluster
-from tokenworks.operations.private_files import write_private
 from tokenworks.operations.stacks import Stacks
 from tokenworks.toolchain import Toolbox, ensure, showing
 from tokenworks.toolchain.toolbox import ALL
@@ -63,4 +63,4 @@ def _write_shell_file(session: Session, toolbox: Toolbox) -> None:
         f'export {name}="{value}"' for name, value in sorted(session.stacks.variables().items())
     ]
     lines.append(f'export PATH="{os.pathsep.join(str(folder) for folder in folders)}:$PATH"')
-    write_private(session.workspace.machine / SHELL_FILE, "\n".join(lines) + "\n")
+    write_whole(session.workspace.machine / SHELL_FILE, "\n".join(lines) + "\n")

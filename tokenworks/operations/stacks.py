@@ -18,7 +18,7 @@ from pulumi import automation as auto
 from rich.console import Console
 
 from tokenworks.errors import OperationError
-from tokenworks.operations.private_files import private_folder, write_private
+from tokenworks.files import private_folder, write_whole
 from tokenworks.operations.progress import Tracker, shown
 from tokenworks.workspace import PROJECT, Workspace
 
@@ -61,7 +61,7 @@ class Stacks:
         private_folder(workspace.machine)
         workspace.state.mkdir(exist_ok=True)
         if not workspace.passphrase.exists():
-            write_private(workspace.passphrase, secrets.token_urlsafe(KEY_BYTES))
+            write_whole(workspace.passphrase, secrets.token_urlsafe(KEY_BYTES))
 
     def names(self) -> tuple[str, ...]:
         """Stacks that exist in the backend."""

@@ -6,9 +6,9 @@ import datetime
 import time
 from collections.abc import Callable
 
-from tokenworks.check.programs import record_environment
 from tokenworks.errors import OperationError
 from tokenworks.operations.certificates import ensure_certificate
+from tokenworks.operations.record import record_environment
 from tokenworks.operations.session import Session
 from tokenworks.operations.stacks import Changes
 from tokenworks.plan.types import Plan

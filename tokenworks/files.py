@@ -11,6 +11,13 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 
+def private_folder(folder: Path) -> Path:
+    """The folder, made if need be, closed to everybody but its owner."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
 def write_whole(path: Path, text: str) -> None:
     """Write a file that only its owner may read; whoever reads it finds the old or the new one."""
     with NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-", delete=False) as file:

@@ -17,9 +17,9 @@ from tokenworks.check.judge import (
     resources_from_manifests,
 )
 from tokenworks.check.pins import judge_pins
-from tokenworks.check.programs import record_environment
 from tokenworks.environment.load import environment_names
 from tokenworks.errors import ConfigError, Problem
+from tokenworks.operations.record import record_environment
 from tokenworks.planning import plan_environment
 from tokenworks.workspace import Workspace
 

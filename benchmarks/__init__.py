@@ -1,0 +1,1 @@
+"""Each benchmark prints ratios against its peers in one run."""
