@@ -33,7 +33,10 @@ def to_data(value: Any) -> Any:
 
 def plan_tables(plan: Plan) -> RenderableType:
     """A plan as tables: pools, each model's memory and decisions, the gateway, notes."""
-    parts: list[RenderableType] = [_pools(plan)]
+    parts: list[RenderableType] = [
+        _pools(plan),
+        _decisions(f"{plan.environment}: decisions", _decided_rows(plan)),
+    ]
     for model in plan.models:
         parts += [_memory(model), _decisions(f"{model.name}: decisions", _model_rows(model))]
     parts.append(_decisions("gateway: decisions", _decided_rows(plan.gateway)))
@@ -95,17 +98,15 @@ def _pools(plan: Plan) -> Table:
 
 def _memory(model: ModelPlan) -> Table:
     memory = model.memory
-    table = _table(f"{model.name}: memory of each GPU", "part", "GiB", "share")
-    for name, size in memory.rows():
-        table.add_row(name, f"{size / GIB:.2f}", f"{size / memory.usable_bytes:.0%}")
-    spare = memory.usable_bytes - sum(size for _, size in memory.rows())
-    table.add_row("kept free", f"{spare / GIB:.2f}", f"{spare / memory.usable_bytes:.0%}")
-    table.add_row("usable", f"{memory.usable_bytes / GIB:.2f}", "100%")
-    table.add_row(
-        "KV cache holds",
-        f"{memory.kv_cache_tokens} tokens",
-        f"{memory.sequences} x {memory.max_model_len_tokens}",
-    )
+    table = _table(f"{model.name}: memory of each GPU", "part", "GiB", "share", "because")
+    spare = memory.usable_bytes - sum(size for _, size, _ in memory.rows())
+    kept = ("kept free", spare, "for what the allowances miss, and for sampling")
+    usable = ("usable", memory.usable_bytes, "what engines report, not the catalogue")
+    for name, size, because in (*memory.rows(), kept, usable):
+        table.add_row(name, f"{size / GIB:.2f}", f"{size / memory.usable_bytes:.0%}", because)
+    held = f"{memory.kv_cache_tokens} tokens, {memory.kv_bytes_per_token} bytes each on each GPU"
+    full = f"{memory.sequences} sequences of {memory.max_model_len_tokens} tokens"
+    table.add_row("KV cache holds", "", "", f"{held}: {full}")
     return table
 
 
@@ -131,8 +132,17 @@ def _short(value: Any) -> str:
     if is_dataclass(value) and not isinstance(value, type):
         return _short(asdict(value))
     if isinstance(value, Mapping):
-        return "\n".join(f"{key}: {_short(child)}" for key, child in value.items())
+        return "\n".join(f"{key}: {child}" for key, child in _flat(value))
     return str(value)
+
+
+def _flat(value: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    """Nested keys as dotted ones."""
+    for key, child in value.items():
+        if isinstance(child, Mapping):
+            yield from ((f"{key}.{inner}", leaf) for inner, leaf in _flat(child))
+        else:
+            yield key, child
 
 
 def _decisions(title: str, rows: Iterable[tuple[str, str, str]]) -> Table:

@@ -36,6 +36,11 @@ def test_a_finished_resource_is_counted_and_no_longer_awaited() -> None:
     assert after(began, ended).line(9.0) == "local-serving: 1 of 3 resources"
 
 
+def test_a_replaced_resource_is_counted_once_though_it_takes_several_steps() -> None:
+    steps = [event("resOutputsEvent", step("a", op=op)) for op in ("create-replacement", "replace")]
+    assert after(*steps).line(9.0) == "local-serving: 1 of 3 resources"
+
+
 def test_a_failed_resource_is_not_counted() -> None:
     began, failed = event("resourcePreEvent", step("a")), event("resOpFailedEvent", step("a"))
     assert after(began, failed).line(9.0) == "local-serving: 0 of 3 resources"

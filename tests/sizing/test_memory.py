@@ -95,7 +95,7 @@ def test_a_budget_never_hands_out_more_than_there_is(
         max_model_len_tokens=tokens,
     )
     if budget.kv_cache_bytes >= 0:
-        assert sum(size for _, size in budget.rows()) <= budget.usable_bytes
+        assert sum(size for _, size, _ in budget.rows()) <= budget.usable_bytes
     else:
         assert budget.kv_cache_tokens == 0
     assert budget.sequences * tokens <= budget.kv_cache_tokens

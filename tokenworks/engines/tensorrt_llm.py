@@ -75,14 +75,15 @@ class MemoryBudget:
         blocks = max(0, self.kv_cache_bytes) // (self.kv_bytes_per_token * TOKENS_PER_BLOCK)
         return blocks * TOKENS_PER_BLOCK
 
-    def rows(self) -> tuple[tuple[str, int], ...]:
-        """The budget as a table: name and bytes, the KV cache last."""
+    def rows(self) -> tuple[tuple[str, int, str], ...]:
+        """The budget as a table: part, bytes, and what the figure rests on; the KV cache last."""
+        fraction = f"{FREE_GPU_MEMORY_FRACTION:.0%}"
         return (
-            ("weights", self.weight_bytes),
-            ("activations", self.activation_bytes),
-            ("communication", self.communication_bytes),
-            ("context and graphs", self.other_bytes),
-            ("KV cache", self.kv_cache_bytes),
+            ("weights", self.weight_bytes, "exact, from the shapes of the model's tensors"),
+            ("activations", self.activation_bytes, "allowance: 2 x tokens x width x coefficient"),
+            ("communication", self.communication_bytes, "allowance: NCCL buffers"),
+            ("context and graphs", self.other_bytes, "allowance: flat, safer rather than exact"),
+            ("KV cache", self.kv_cache_bytes, f"{fraction} of what is left after all of these"),
         )
 
     @property

@@ -8,27 +8,28 @@ from tokenworks.operations.record import record_environment
 from tokenworks.operations.session import Session
 from tokenworks.operations.stacks import Changes
 from tokenworks.plan.types import Plan
-from tokenworks.workspace import PROGRAMS, stack_name
+from tokenworks.workspace import stack_name
 
 
 def preview(session: Session, plan: Plan) -> dict[str, Changes]:
-    """Changes in each stack; where there is no cluster yet, everything would be created.
+    """Changes in each stack; where there is no cluster or no stack yet, all would be created.
 
     Raises:
         OperationError: the cluster exists and does not run, so that it cannot be asked.
     """
     state = session.cluster(plan.environment).status().state
-    stacks = {program: stack_name(plan.environment, program) for program in PROGRAMS[plan.platform]}
-    if state is State.ABSENT:
-        recordings = record_environment(session.workspace, plan)
-        return {
-            stacks[program]: Changes(create=len(recording.resources) + 1)
-            for program, recording in recordings.items()
-        }
-    if state is not State.RUNNING:
+    if state not in (State.ABSENT, State.RUNNING):
         raise OperationError(
             f"preview of {plan.environment}",
             reason=f"its cluster is {state.value}",
             remedy=f"run `tokenworks up {plan.environment}`, which starts it with the data it has",
         )
-    return {stack: session.stacks.preview(stack) for stack in stacks.values()}
+    existing = session.stacks.names() if state is State.RUNNING else ()
+    changes: dict[str, Changes] = {}
+    for program, recording in record_environment(session.workspace, plan).items():
+        stack = stack_name(plan.environment, program)
+        if stack in existing:
+            changes[stack] = session.stacks.preview(stack)
+        else:
+            changes[stack] = Changes(create=len(recording.resources) + 1)
+    return changes

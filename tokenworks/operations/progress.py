@@ -25,13 +25,14 @@ class Progress:
 
     stack: str
     planned: int | None
-    done: int = 0
+    finished: frozenset[str] = frozenset()
     awaited: tuple[tuple[str, float], ...] = ()
 
     def line(self, now: float) -> str:
         """The picture in one line."""
-        of = f" of {self.planned}" if self.planned else ""
-        text = f"{self.stack}: {self.done}{of} resources"
+        done = len(self.finished)
+        of = f" of {max(self.planned, done)}" if self.planned else ""
+        text = f"{self.stack}: {done}{of} resources"
         if self.awaited:
             shown = [
                 f"{name} ({now - since:.0f} s)" for name, since in self.awaited[:SHOWN_AWAITED]
@@ -50,16 +51,17 @@ def advance(progress: Progress, event: EngineEvent, now: float) -> Progress:
             return progress  # nothing is asked of the world for these
         return replace(progress, awaited=(*progress.awaited, (_name(step.urn), now)))
     if event.res_outputs_event:
-        return _finish(progress, event.res_outputs_event.metadata.urn, done=1)
+        urn = event.res_outputs_event.metadata.urn
+        progress = replace(progress, finished=progress.finished | {urn})
+        return _no_longer_awaited(progress, urn)
     if event.res_op_failed_event:
-        return _finish(progress, event.res_op_failed_event.metadata.urn, done=0)
+        return _no_longer_awaited(progress, event.res_op_failed_event.metadata.urn)
     return progress
 
 
-def _finish(progress: Progress, urn: str, *, done: int) -> Progress:
+def _no_longer_awaited(progress: Progress, urn: str) -> Progress:
     name = _name(urn)
-    remaining = tuple(entry for entry in progress.awaited if entry[0] != name)
-    return replace(progress, done=progress.done + done, awaited=remaining)
+    return replace(progress, awaited=tuple(e for e in progress.awaited if e[0] != name))
 
 
 def plain(message: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,26 +42,21 @@ def open_session(workspace: Workspace, console: Console) -> Session:
     """Have every tool ready, and put them on this process's PATH."""
     with showing(console) as report:
         toolbox = ensure(ALL, report)
-    path = _search_path(toolbox)
-    os.environ["PATH"] = path
+    os.environ["PATH"] = os.pathsep.join([_folders(toolbox), os.environ.get("PATH", os.defpath)])
     stacks = Stacks(workspace, toolbox.pulumi_home, console)
     session = Session(workspace=workspace, console=console, toolbox=toolbox, stacks=stacks)
     _write_shell_file(session, toolbox)
     return session
 
 
-def _search_path(toolbox: Toolbox) -> str:
-    """The tools first, then the Python that has the project's packages, then what was there."""
-    folders = [*toolbox.search_path, Path(sys.executable).parent]
-    present = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join([*(str(f) for f in folders if str(f) not in present), *present])
+def _folders(toolbox: Toolbox) -> str:
+    """The tools, then the Python that has the project's packages, in the form of PATH."""
+    return os.pathsep.join(map(str, [*toolbox.search_path, Path(sys.executable).parent]))
 
 
 def _write_shell_file(session: Session, toolbox: Toolbox) -> None:
     """Write what a shell sources so that plain ``pulumi`` and ``kubectl`` work here."""
-    folders = [*toolbox.search_path, Path(sys.executable).parent]
-    lines = [
-        f'export {name}="{value}"' for name, value in sorted(session.stacks.variables().items())
-    ]
-    lines.append(f'export PATH="{os.pathsep.join(str(folder) for folder in folders)}:$PATH"')
+    variables = sorted(session.stacks.variables().items())
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables]
+    lines.append(f'export PATH={shlex.quote(_folders(toolbox))}:"$PATH"')
     write_whole(session.workspace.machine / SHELL_FILE, "\n".join(lines) + "\n")

@@ -9,7 +9,7 @@ import secrets
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -74,16 +74,18 @@ class Stacks:
             stack_name=name, work_dir=str(self.workspace.root), opts=self._options()
         )
 
-    def ensure_secret(self, stack: str, key: str) -> bool:
-        """A random secret under a configuration key, unless there is one; whether it is new.
+    def ensure_secrets(self, stack: str, keys: Sequence[str]) -> tuple[str, ...]:
+        """A random secret under each configuration key that has none; returns the new ones.
 
-        The value goes through standard input: arguments can be read by everybody on the machine.
+        Values go through standard input: arguments can be read by everybody on the machine.
         """
-        if self.pulumi("config", "get", key, "--stack", stack, check=False).returncode == 0:
-            return False
-        value = f"tw-{secrets.token_urlsafe(KEY_BYTES)}"
-        self.pulumi("config", "set", "--secret", key, "--stack", stack, stdin=value)
-        return True
+        self.open(stack)
+        settings = json.loads(self.pulumi("config", "--json", "--stack", stack).stdout)
+        missing = tuple(key for key in keys if f"{PROJECT}:{key}" not in settings)
+        for key in missing:
+            value = f"tw-{secrets.token_urlsafe(KEY_BYTES)}"
+            self.pulumi("config", "set", "--secret", key, "--stack", stack, stdin=value)
+        return missing
 
     def preview(self, name: str) -> Changes:
         """What an update would change; refused by the policy pack where the update would be."""
@@ -122,9 +124,7 @@ class Stacks:
         """Resources that a stack's state holds."""
         return len(deployment(self.workspace, name).get("resources") or [])
 
-    def pulumi(
-        self, *arguments: str, stdin: str | None = None, check: bool = True
-    ) -> subprocess.CompletedProcess[str]:
+    def pulumi(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run the Pulumi CLI on this checkout."""
         done = subprocess.run(
             ["pulumi", *arguments, "--non-interactive"],  # noqa: S607  (the toolbox is on PATH)
@@ -135,7 +135,7 @@ class Stacks:
             text=True,
             check=False,
         )
-        if check and done.returncode != 0:
+        if done.returncode != 0:
             raise OperationError(
                 f"pulumi {' '.join(arguments[:2])}",
                 reason=done.stderr.strip() or f"exit code {done.returncode}",

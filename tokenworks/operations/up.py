@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from tokenworks.errors import OperationError
+from tokenworks.local_cluster import LocalCluster, State
 from tokenworks.operations.certificates import ensure_certificate
 from tokenworks.operations.record import record_environment
 from tokenworks.operations.session import Session
@@ -26,8 +27,11 @@ def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> dict[str,
         program: len(recording.resources) + 1  # the stack itself is a resource, too
         for program, recording in record_environment(session.workspace, plan).items()
     }
+    cluster = session.cluster(plan.environment)
+    if confirm is not None:
+        _ask_about_cluster(session, cluster, plan, planned, confirm)
     _prepare_secrets(session, plan)
-    started = session.cluster(plan.environment).ensure_running(session.toolbox, session.say)
+    started = cluster.ensure_running(session.toolbox, session.say)
     changes: dict[str, Changes] = {}
     for program in PROGRAMS[plan.platform]:
         stack = stack_name(plan.environment, program)
@@ -55,13 +59,32 @@ def describe(changes: Changes) -> str:
     )
 
 
+def _ask_about_cluster(
+    session: Session,
+    cluster: LocalCluster,
+    plan: Plan,
+    planned: dict[str, int],
+    confirm: Confirm,
+) -> None:
+    """Ask before anything is made or started, where the cluster does not run yet."""
+    state = cluster.status().state
+    if state is State.RUNNING:
+        return
+    resources = ", ".join(f"{program} {count}" for program, count in planned.items())
+    session.say(f"the cluster of {plan.environment} is {state.value}; resources: {resources}")
+    if not confirm(f"Start it and bring {plan.environment} up?"):
+        raise _declined(plan.environment)
+
+
 def _ask(session: Session, stack: str, confirm: Confirm) -> None:
     changes = session.stacks.preview(stack)
     session.say(f"{stack}: {describe(changes)}, if you agree")
     if changes.any and not confirm(f"Update {stack}?"):
-        raise OperationError(
-            f"update of {stack}", reason="you said no", remedy="nothing of it was changed"
-        )
+        raise _declined(stack)
+
+
+def _declined(what: str) -> OperationError:
+    return OperationError(f"update of {what}", reason="you said no", remedy="nothing was changed")
 
 
 def _has_state(session: Session, stack: str) -> bool:
@@ -76,7 +99,5 @@ def _prepare_secrets(session: Session, plan: Plan) -> None:
         session.say(f"certificate for {plan.gateway.hostname} made, signed by {folder / 'ca.crt'}")
     stack = stack_name(plan.environment, "serving")
     names = [name for tenant in plan.gateway.tenants for name in tenant.key_secrets]
-    session.stacks.open(stack)
-    for name in names:
-        if session.stacks.ensure_secret(stack, name):
-            session.say(f"API key {name} made, kept encrypted in the settings of {stack}")
+    for name in session.stacks.ensure_secrets(stack, names):
+        session.say(f"API key {name} made, kept encrypted in the settings of {stack}")

@@ -258,7 +258,7 @@ def _does_not_fit(
     place: _Place, model: Model, config: ModelConfig, shape: Instance, tensor_parallel: int
 ) -> Problem:
     memory = sizes.budget(model, config, GPUS[shape.gpu], tensor_parallel)
-    table = ", ".join(f"{name} {size / GIB:.2f}" for name, size in memory.rows())
+    table = ", ".join(f"{name} {size / GIB:.2f}" for name, size, _ in memory.rows())
     needed = memory.kv_bytes_per_token * model.max_model_len_tokens / GIB
     return place.problem(
         "max_model_len_tokens",

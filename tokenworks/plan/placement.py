@@ -84,8 +84,8 @@ def rollout(room: Room, demands: Sequence[Demand], model: str) -> Decided[Rollou
         spare = room.gpus - sum(demand.gpus for demand in demands)
         return Decided(
             Rollout(max_surge=1, max_unavailable=0),
-            f"{spare} spare GPUs of the pool hold one more replica on some node, even while "
-            "every other model of the pool rolls too",
+            f"of the pool's GPUs {spare} are spare, and one more replica finds a node even while "
+            "every other model of the pool rolls, too",
         )
     return Decided(
         Rollout(max_surge=0, max_unavailable=1),
