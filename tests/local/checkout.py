@@ -66,19 +66,19 @@ class Checkout:
 
     def tokenworks(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run the command line tool here."""
-        return self._run([*self.command, *arguments], check=check)
+        return self.run([*self.command, *arguments], check=check)
 
     def pulumi(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run plain Pulumi here, as somebody does who sourced the file that `up` wrote."""
         script = 'source .tokenworks/env && exec pulumi "$@"'
-        return self._run(["bash", "-c", script, "bash", *arguments], check=check)
+        return self.run(["bash", "-c", script, "bash", *arguments], check=check)
 
     def kubectl(
         self, *arguments: str, stdin: str | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl against the environment `local` of this checkout."""
         kubectl = str(self.toolbox.path("kubectl"))
-        return self._run(
+        return self.run(
             [kubectl, f"--kubeconfig={self.kubeconfig()}", *arguments], stdin=stdin, check=check
         )
 
@@ -127,9 +127,10 @@ class Checkout:
         assert old in text, f"{name} does not say {old!r}"
         file.write_text(text.replace(old, new))
 
-    def _run(
+    def run(
         self, command: list[str], *, stdin: str | None = None, check: bool
     ) -> subprocess.CompletedProcess[str]:
+        """Run any command here, in the clean environment."""
         done = subprocess.run(
             command,
             cwd=self.path,

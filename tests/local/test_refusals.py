@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -76,3 +77,14 @@ def test_doctor_without_an_environment_lists_every_tool_with_its_reason(
     for tool in ("pulumi", "pulumi-resource-kubernetes", "kube-apiserver", "etcd", "kwokctl"):
         assert tool in done.stdout
     assert_nothing_was_touched(untouched)
+
+
+def test_a_no_leaves_no_cluster_no_stack_and_no_key(fresh: Checkout) -> None:
+    done = fresh.run([*fresh.command, "up", "local"], stdin="n\n", check=False)
+    assert done.returncode == 1
+    assert "resources: cluster 21, serving 29" in done.stderr
+    assert "you said no" in done.stderr
+    assert not (fresh.path / ".tokenworks/local").exists()
+    assert fresh.processes() == []
+    assert json.loads(fresh.pulumi("stack", "ls", "--json").stdout) == []
+    assert fresh.git_status() == ""

@@ -1,0 +1,170 @@
+"""What the programs register for `local`, seen without a cloud."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tokenworks.check.recording import RecordedResource
+from tokenworks.operations.record import record_environment
+from tokenworks.plan.types import ModelPlan, Plan
+from tokenworks.planning import plan_environment
+from tokenworks.workspace import Workspace
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return plan_environment(Workspace(ROOT), "local")
+
+
+@pytest.fixture(scope="module")
+def recorded(plan: Plan) -> list[RecordedResource]:
+    recordings = record_environment(Workspace(ROOT), plan)
+    return [one for recording in recordings.values() for one in recording.resources]
+
+
+def inputs(recorded: list[RecordedResource], name: str) -> Any:
+    (found,) = [one for one in recorded if one.name == name]
+    return found.inputs
+
+
+def pod(recorded: list[RecordedResource], model: ModelPlan) -> Any:
+    return inputs(recorded, f"{model.name}-deployment")["spec"]["template"]["spec"]
+
+
+def metadata(one: RecordedResource) -> Any:
+    return one.inputs["metadata"]
+
+
+def of_kind(recorded: list[RecordedResource], kind: str) -> list[Any]:
+    return [one.inputs for one in recorded if one.type.endswith(f":{kind}")]
+
+
+def test_deployments_carry_what_was_planned(plan: Plan, recorded: list[RecordedResource]) -> None:
+    for model in plan.models:
+        spec = inputs(recorded, f"{model.name}-deployment")["spec"]
+        assert spec["replicas"] == model.replicas.value
+        assert spec["progressDeadlineSeconds"] == model.progress_deadline_seconds.value
+        assert spec["strategy"]["rollingUpdate"] == {
+            "maxSurge": model.rollout.value.max_surge,
+            "maxUnavailable": model.rollout.value.max_unavailable,
+        }
+        (engine,) = pod(recorded, model)["containers"]
+        assert tuple(engine["command"]) == model.command
+        assert engine["resources"]["limits"]["nvidia.com/gpu"] == str(model.tensor_parallel.value)
+        for name, probe in (
+            ("startupProbe", model.startup_probe.value),
+            ("readinessProbe", model.readiness_probe.value),
+            ("livenessProbe", model.liveness_probe.value),
+        ):
+            assert engine[name] == {
+                "httpGet": {"path": probe.path, "port": "http"},
+                "periodSeconds": probe.period_seconds,
+                "timeoutSeconds": probe.timeout_seconds,
+                "failureThreshold": probe.failure_threshold,
+            }
+
+
+def test_the_engine_reads_the_file_that_was_planned(
+    plan: Plan, recorded: list[RecordedResource]
+) -> None:
+    for model in plan.models:
+        text = inputs(recorded, f"{model.name}-config")["data"]["config.yaml"]
+        assert YAML(typ="safe").load(text) == model.config_file.value
+
+
+def test_an_engine_can_write_to_its_caches_and_to_nothing_else(
+    plan: Plan, recorded: list[RecordedResource]
+) -> None:
+    for model in plan.models:
+        spec = pod(recorded, model)
+        volumes = {volume["name"]: volume for volume in spec["volumes"]}
+        (engine,) = spec["containers"]
+        assert engine["securityContext"]["readOnlyRootFilesystem"] is True
+        writable = {
+            m["name"]: m["mountPath"] for m in engine["volumeMounts"] if not m.get("readOnly")
+        }
+        assert writable == {"shared-memory": "/dev/shm", "cache": "/cache", "scratch": "/tmp"}  # noqa: S108
+        assert volumes["shared-memory"]["emptyDir"] == {
+            "medium": "Memory",
+            "sizeLimit": f"{model.shared_memory_mib.value}Mi",
+        }
+        homes = {e["name"]: e["value"] for e in engine["env"] if e["value"].startswith("/")}
+        assert {"HOME", "HF_HOME", "TRITON_CACHE_DIR"} <= set(homes)
+        assert all(value.startswith("/cache") for value in homes.values())
+
+
+def test_an_engine_tells_nobody_and_asks_no_hub(
+    plan: Plan, recorded: list[RecordedResource]
+) -> None:
+    for model in plan.models:
+        (engine,) = pod(recorded, model)["containers"]
+        variables = {e["name"]: e["value"] for e in engine["env"]}
+        assert variables["TRTLLM_NO_USAGE_STATS"] == "1"
+        assert variables["DO_NOT_TRACK"] == "1"
+        assert variables["HF_HUB_OFFLINE"] == "1"
+
+
+def test_every_pod_is_restricted_and_finishes_what_it_began(
+    recorded: list[RecordedResource],
+) -> None:
+    deployments = of_kind(recorded, "Deployment")
+    assert len(deployments) == 3
+    for deployment in deployments:
+        spec = deployment["spec"]["template"]["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["automountServiceAccountToken"] is False
+        assert spec["enableServiceLinks"] is False
+        for forbidden in ("hostIPC", "hostNetwork", "hostPID"):
+            assert forbidden not in spec
+        for container in (*spec["containers"], *spec.get("initContainers", ())):
+            assert container["securityContext"]["capabilities"] == {"drop": ("ALL",)}
+            assert "memory" in container["resources"]["limits"]
+        (main,) = spec["containers"]
+        assert main["lifecycle"]["preStop"]
+        assert spec["terminationGracePeriodSeconds"] > 600
+
+
+def test_a_pod_survives_a_drained_node(recorded: list[RecordedResource]) -> None:
+    budgets = {
+        one["metadata"]["name"]: one["spec"] for one in of_kind(recorded, "PodDisruptionBudget")
+    }
+    deployments = {one["metadata"]["name"]: one["spec"] for one in of_kind(recorded, "Deployment")}
+    assert set(budgets) == set(deployments)
+    for name, spec in budgets.items():
+        assert spec["maxUnavailable"] == 1
+        assert spec["selector"] == deployments[name]["selector"]
+        assert deployments[name]["replicas"] > 1
+
+
+def test_names_are_fixed_or_carry_the_hash_of_their_content(
+    recorded: list[RecordedResource],
+) -> None:
+    for one in recorded:
+        if one.custom and one.type.startswith("kubernetes:"):
+            assert metadata(one)["name"], one.name
+    for one in of_kind(recorded, "ConfigMap"):
+        name = one["metadata"]["name"]
+        assert one.get("immutable") is True or name == "gateway-config"
+
+
+def test_secrets_are_secret_to_the_engine_that_keeps_the_state(
+    recorded: list[RecordedResource],
+) -> None:
+    secrets = [one for one in recorded if one.type.endswith(":Secret")]
+    assert {one.name for one in secrets} == {"gateway-keys", "gateway-certificate"}
+    for one in secrets:
+        assert one.secrets
+
+
+def test_every_object_of_ours_says_whose_it_is(recorded: list[RecordedResource]) -> None:
+    for one in recorded:
+        if one.custom and one.type.startswith("kubernetes:"):
+            labels = metadata(one)["labels"]
+            assert labels["app.kubernetes.io/part-of"] == "tokenworks", one.name
+            assert labels["tokenworks.dev/environment"] == "local", one.name
