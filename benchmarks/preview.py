@@ -1,8 +1,8 @@
 """`pulumi preview` and `up` of the serving program against a bare program of the same resources.
 
-The bare program registers what ours would, from a recording: no components, no plan, no guard, no
-policy pack, no dependencies. Both run on one real API server, in turn, so what is printed are
-ratios of one run, not seconds of somebody's machine.
+The bare program registers what ours would, with the same SDK, from a recording: no components, no
+plan, no guard, no policy pack, no dependencies. Both run on one real API server, in turn, so what
+is printed are ratios of one run, not seconds of somebody's machine.
 
 usage: python -m benchmarks.preview [MODELS ...]      (default: 1 10 50)
 """
@@ -57,9 +57,10 @@ MODEL = """\
     replicas: 1
 """
 PROGRAM = """\
-import importlib.metadata
+import importlib
 import json
 import pathlib
+import re
 
 import pulumi
 import pulumi_kubernetes
@@ -70,11 +71,19 @@ provider = pulumi_kubernetes.Provider(
     enable_config_map_mutable=True,
     enable_secret_mutable=True,
 )
-opts = pulumi.ResourceOptions(
-    provider=provider, version=importlib.metadata.version("pulumi-kubernetes")
-)
+opts = pulumi.ResourceOptions(provider=provider)
+
+
+def snake(name):
+    return re.sub("([A-Z])", lambda match: "_" + match[1].lower(), name)
+
+
 for each in json.loads(pathlib.Path("resources.json").read_text()):
-    pulumi.CustomResource(each["type"], each["name"], each["inputs"], opts)
+    _, group, kind = each["type"].split(":")
+    module = group.replace(".k8s.io", "").replace("/", ".")
+    made = getattr(importlib.import_module("pulumi_kubernetes." + module), kind)
+    written = {k: v for k, v in each["inputs"].items() if k not in ("apiVersion", "kind")}
+    made(each["name"], opts=opts, **{snake(key): value for key, value in written.items()})
 """
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pulumi
 
 from tokenworks.check.mocks import record_run
@@ -9,7 +11,7 @@ from tokenworks.check.recording import Recording
 from tokenworks.plan.types import Plan
 from tokenworks.platforms import simulated
 from tokenworks.programs.context import Certificate, Context
-from tokenworks.programs.entry import MODULES
+from tokenworks.programs.entry import program_of
 from tokenworks.workspace import PROGRAMS, PROJECT, Workspace, stack_name
 
 PLACEHOLDER = "a placeholder: no secret is needed to see what would be registered"
@@ -25,7 +27,7 @@ def record_environment(workspace: Workspace, plan: Plan) -> dict[str, Recording]
     }
     for program in PROGRAMS[plan.platform]:
         recordings[program] = record_run(
-            lambda program=program: MODULES[program](_context(workspace, plan)),  # type: ignore[misc]
+            partial(_run, program, workspace, plan),
             PROJECT,
             stack_name(plan.environment, program),
             secrets=keys,
@@ -35,6 +37,10 @@ def record_environment(workspace: Workspace, plan: Plan) -> dict[str, Recording]
             },
         )
     return recordings
+
+
+def _run(program: str, workspace: Workspace, plan: Plan) -> None:
+    program_of(program)(_context(workspace, plan))
 
 
 def _context(workspace: Workspace, plan: Plan) -> Context:

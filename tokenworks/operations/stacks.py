@@ -197,7 +197,8 @@ class Stacks:
 
     def _locks(self, name: str) -> list[_Lock]:
         folder = self.workspace.state / ".pulumi" / "locks"
-        return [_Lock.read(file) for file in folder.glob(f"*/{PROJECT}/{name}/*.json")]
+        locks = (_Lock.read(file) for file in folder.glob(f"*/{PROJECT}/{name}/*.json"))
+        return [lock for lock in locks if lock is not None]
 
 
 def deployment(workspace: Workspace, stack: str) -> dict[str, Any]:
@@ -217,9 +218,13 @@ class _Lock:
     host: str
 
     @classmethod
-    def read(cls, file: Path) -> _Lock:
-        content = json.loads(file.read_text("utf-8"))
-        return cls(pid=int(content["pid"]), host=str(content["hostname"]))
+    def read(cls, file: Path) -> _Lock | None:
+        """The lock in a file; None when it was given back or is still being written."""
+        try:
+            content = json.loads(file.read_text("utf-8"))
+            return cls(pid=int(content["pid"]), host=str(content["hostname"]))
+        except (OSError, ValueError, KeyError):
+            return None
 
     def is_running(self) -> bool:
         """Whether the holder may still be at work: elsewhere it may, here it shows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +15,15 @@ from tokenworks.errors import ConfigError, Problem, TokenworksError
 from tokenworks.plan.types import Plan
 from tokenworks.planning import plan_environment
 from tokenworks.platforms import simulated
-from tokenworks.programs import cluster, serving
 from tokenworks.programs.context import Certificate, Context
 from tokenworks.workspace import PROGRAMS, Workspace, split_stack, stack_name
 
-MODULES: dict[str, Callable[[Context], None]] = {
-    "cluster": cluster.program,
-    "serving": serving.program,
-}
+
+def program_of(name: str) -> Callable[[Context], None]:
+    """The program of that name; only its own part of the SDK is loaded."""
+    module = importlib.import_module(f"tokenworks.programs.{name}")
+    run: Callable[[Context], None] = module.program
+    return run
 
 
 def main() -> None:
@@ -33,7 +35,7 @@ def main() -> None:
         refuse_pins(workspace)
         plan = plan_environment(workspace, environment)
         _refuse_unknown(program, plan)
-        MODULES[program](_context(workspace, plan))
+        program_of(program)(_context(workspace, plan))
     except TokenworksError as error:
         pulumi.log.error(str(error))
         sys.exit(1)
