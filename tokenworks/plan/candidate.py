@@ -49,10 +49,10 @@ class Candidate:
 
 
 class _Refused(Exception):  # noqa: N818  (never leaves this module)
-    """One or more problems of one model."""
+    """The problem because of which a model goes no further."""
 
-    def __init__(self, *problems: Problem) -> None:
-        self.problems = problems
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
         super().__init__()
 
 
@@ -63,9 +63,33 @@ class _Place:
     loaded: LoadedEnvironment
     index: int
 
+    @property
+    def model(self) -> Model:
+        return self.loaded.environment.models[self.index]
+
     def problem(self, *key: str, given: object, reason: str, remedy: str) -> Problem:
         path: KeyPath = ("models", self.index, *key)
         return self.loaded.source.problem(path, given=str(given), reason=reason, remedy=remedy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """One model beside the nodes it asks for; everything it refers to is known."""
+
+    place: _Place
+    model: Model
+    manifest: Manifest
+    pool: NodePool
+    instance: Instance
+    gpu: Gpu
+    config: ModelConfig
+
+    @property
+    def allowed(self) -> tuple[int, ...]:
+        return sizes.allowed_tensor_parallel(self.config, self.instance)
+
+    def budget(self, tensor_parallel: int) -> MemoryBudget:
+        return sizes.budget(self.model, self.config, self.gpu, tensor_parallel)
 
 
 def candidate(
@@ -75,35 +99,44 @@ def candidate(
 
     ``pools`` are those that can be planned; for a model of another one nothing more is said.
     """
-    model, place = loaded.environment.models[index], _Place(loaded, index)
-    problems = tuple(_unknown_references(place, model, lock))
-    if problems or model.node_pool not in pools:
-        return problems
-    pool, config = pools[model.node_pool], models()[model.weights.repository]
-    shape = instances()[pool.instance]
+    place = _Place(loaded, index)
+    model = place.model
     locked = lock.find(tensorrt_llm.IMAGE_REPOSITORY, model.engine.version)
-    assert locked is not None  # noqa: S101  (reported above)
-    problems = tuple(_mismatches(place, model, pool, config))
-    if problems:
+    problems = tuple(_unknown_references(place, locked))
+    if problems or model.node_pool not in pools or locked is None:
         return problems
-    try:
-        tensor_parallel = _tensor_parallel(place, model, config, shape)
-        memory = _memory(place, model, config, shape, tensor_parallel.value)
-        _host_memory(place, loaded.manifests[model.name], shape, tensor_parallel.value)
-    except _Refused as refused:
-        return refused.problems
-    return Candidate(
-        index=index,
+    pool = pools[model.node_pool]
+    case = _Case(
+        place=place,
         model=model,
         manifest=loaded.manifests[model.name],
         pool=pool,
-        instance=shape,
-        gpu=GPUS[shape.gpu],
-        config=config,
+        instance=instances()[pool.instance],
+        gpu=GPUS[instances()[pool.instance].gpu],
+        config=models()[model.weights.repository],
+    )
+    return tuple(_mismatches(case)) or _fitting(case, locked)
+
+
+def _fitting(case: _Case, locked: LockedImage) -> Candidate | tuple[Problem, ...]:
+    try:
+        tensor_parallel = _tensor_parallel(case)
+        memory = _memory(case, tensor_parallel.value)
+        _check_host_memory(case, tensor_parallel.value)
+    except _Refused as refused:
+        return (refused.problem,)
+    return Candidate(
+        index=case.place.index,
+        model=case.model,
+        manifest=case.manifest,
+        pool=case.pool,
+        instance=case.instance,
+        gpu=case.gpu,
+        config=case.config,
         locked=locked,
         memory=memory,
         tensor_parallel=tensor_parallel,
-        replicas=sizes.replicas(model, memory),
+        replicas=sizes.replicas(case.model, memory),
     )
 
 
@@ -122,7 +155,8 @@ def notes(ready: Candidate) -> Iterable[str]:
         )
 
 
-def _unknown_references(place: _Place, model: Model, lock: Lock) -> Iterable[Problem]:
+def _unknown_references(place: _Place, locked: LockedImage | None) -> Iterable[Problem]:
+    model = place.model
     declared = [pool.name for pool in place.loaded.environment.node_pools]
     if model.node_pool not in declared:
         yield place.problem(
@@ -148,7 +182,7 @@ def _unknown_references(place: _Place, model: Model, lock: Lock) -> Iterable[Pro
             reason="is a release whose driver floor is unknown",
             remedy=f"use a release of {', '.join(tensorrt_llm.MINIMUM_DRIVER_MAJOR)}",
         )
-    elif lock.find(tensorrt_llm.IMAGE_REPOSITORY, model.engine.version) is None:
+    elif locked is None:
         yield place.problem(
             "engine",
             "version",
@@ -158,57 +192,59 @@ def _unknown_references(place: _Place, model: Model, lock: Lock) -> Iterable[Pro
         )
 
 
-def _mismatches(
-    place: _Place, model: Model, pool: NodePool, config: ModelConfig
-) -> Iterable[Problem]:
+def _mismatches(case: _Case) -> Iterable[Problem]:
+    model, pool = case.model, case.pool
     floor = tensorrt_llm.minimum_driver_major(model.engine.version) or 0
     if int(pool.driver_version.split(".")[0]) < floor:
-        yield place.problem(
+        yield case.place.problem(
             "engine",
             "version",
             given=model.engine.version,
             reason=f"needs driver {floor} or newer, pool {pool.name} has {pool.driver_version}",
             remedy=f"raise driver_version of the pool to {floor} or newer",
         )
-    shape = instances()[pool.instance]
     lowest = tensorrt_llm.MINIMUM_COMPUTE_CAPABILITY
-    if tuple(int(part) for part in shape.compute_capability.split(".")) < lowest:
-        yield place.problem(
+    capability = case.instance.compute_capability
+    if tuple(int(part) for part in capability.split(".")) < lowest:
+        yield case.place.problem(
             "node_pool",
             given=pool.name,
-            reason=f"has {shape.gpu} GPUs of compute capability {shape.compute_capability}, the "
-            f"engine needs {lowest[0]}.{lowest[1]}",
+            reason=f"has {case.gpu.name} GPUs of compute capability {capability}, the engine "
+            f"needs {lowest[0]}.{lowest[1]}",
             remedy="use a pool of newer GPUs",
         )
-    if model.max_model_len_tokens > config.max_position_embeddings:
-        yield place.problem(
+    longest = case.config.max_position_embeddings
+    if model.max_model_len_tokens > longest:
+        yield case.place.problem(
             "max_model_len_tokens",
             given=model.max_model_len_tokens,
-            reason=f"is beyond the {config.max_position_embeddings} positions of the model",
-            remedy=f"use at most {config.max_position_embeddings}",
+            reason=f"is beyond the {longest} positions of the model",
+            remedy=f"use at most {longest}",
         )
 
 
-def _tensor_parallel(
-    place: _Place, model: Model, config: ModelConfig, shape: Instance
-) -> Decided[int]:
-    allowed = sizes.allowed_tensor_parallel(config, shape)
-    asked = model.tensor_parallel
-    if asked is not None and asked not in allowed:
+def _tensor_parallel(case: _Case) -> Decided[int]:
+    asked = case.model.tensor_parallel
+    if asked is None:
+        return _smallest_tensor_parallel(case)
+    if asked not in case.allowed:
         raise _Refused(
-            place.problem(
+            case.place.problem(
                 "tensor_parallel",
                 given=asked,
-                reason=f"does not divide the {shape.gpu_count} GPUs of {shape.name} and the "
-                f"{config.attention_heads} attention heads of the model",
-                remedy=f"use {_either(allowed)}",
+                reason=f"does not divide the {case.instance.gpu_count} GPUs of "
+                f"{case.instance.name} and the {case.config.attention_heads} attention heads of "
+                "the model",
+                remedy=f"use {_either(case.allowed)}",
             )
         )
-    if asked is not None:
-        return Decided(asked, "asked for in the environment")
-    smallest = sizes.smallest_tensor_parallel(model, config, GPUS[shape.gpu], allowed)
+    return Decided(asked, "asked for in the environment")
+
+
+def _smallest_tensor_parallel(case: _Case) -> Decided[int]:
+    smallest = _fewest_gpus(case)
     if smallest is None:
-        raise _Refused(_does_not_fit(place, model, config, shape, allowed[-1]))
+        raise _Refused(_does_not_fit(case, case.allowed[-1]))
     return Decided(
         smallest,
         "the fewest GPUs on which weights and one sequence of full length fit"
@@ -217,16 +253,19 @@ def _tensor_parallel(
     )
 
 
-def _memory(
-    place: _Place, model: Model, config: ModelConfig, shape: Instance, tensor_parallel: int
-) -> MemoryBudget:
-    memory = sizes.budget(model, config, GPUS[shape.gpu], tensor_parallel)
+def _fewest_gpus(case: _Case) -> int | None:
+    """The fewest GPUs on which one sequence of full length fits, if any number is enough."""
+    return next((size for size in case.allowed if case.budget(size).sequences >= 1), None)
+
+
+def _memory(case: _Case, tensor_parallel: int) -> MemoryBudget:
+    memory, model = case.budget(tensor_parallel), case.model
     if memory.sequences < 1:
-        raise _Refused(_does_not_fit(place, model, config, shape, tensor_parallel))
+        raise _Refused(_does_not_fit(case, tensor_parallel))
     held = memory.sequences * (model.replicas or 0)
     if model.replicas is not None and held < model.peak_concurrency:
         raise _Refused(
-            place.problem(
+            case.place.problem(
                 "replicas",
                 given=model.replicas,
                 reason=f"has room for {held} sequences of full length, the peak is "
@@ -238,53 +277,45 @@ def _memory(
     return memory
 
 
-def _host_memory(place: _Place, manifest: Manifest, shape: Instance, tensor_parallel: int) -> None:
-    gpu = GPUS[shape.gpu]
-    needed = sizes.host_memory_mib(manifest.total_bytes, tensor_parallel, gpu)
-    share = sizes.host_memory_share_mib(shape, tensor_parallel)
+def _check_host_memory(case: _Case, tensor_parallel: int) -> None:
+    needed = sizes.host_memory_mib(case.manifest.total_bytes, tensor_parallel, case.gpu)
+    share = sizes.host_memory_share_mib(case.instance, tensor_parallel)
     if needed.value > share:
         raise _Refused(
-            place.problem(
+            case.place.problem(
                 "node_pool",
-                given=place.loaded.environment.models[place.index].node_pool,
-                reason=f"gives a replica {share} MiB of host memory on {shape.name}, needed are "
-                f"{needed.value} ({needed.because})",
+                given=case.pool.name,
+                reason=f"gives a replica {share} MiB of host memory on {case.instance.name}, "
+                f"needed are {needed.value} ({needed.because})",
                 remedy="use an instance type with more host memory for each GPU",
             )
         )
 
 
-def _does_not_fit(
-    place: _Place, model: Model, config: ModelConfig, shape: Instance, tensor_parallel: int
-) -> Problem:
-    memory = sizes.budget(model, config, GPUS[shape.gpu], tensor_parallel)
+def _does_not_fit(case: _Case, tensor_parallel: int) -> Problem:
+    memory, length = case.budget(tensor_parallel), case.model.max_model_len_tokens
     table = ", ".join(f"{name} {size / GIB:.2f}" for name, size, _ in memory.rows())
-    needed = memory.kv_bytes_per_token * model.max_model_len_tokens / GIB
-    return place.problem(
+    needed = memory.kv_bytes_per_token * length / GIB
+    return case.place.problem(
         "max_model_len_tokens",
-        given=model.max_model_len_tokens,
-        reason=f"does not fit on {tensor_parallel} x {shape.gpu} ({memory.usable_bytes / GIB:.2f} "
-        f"GiB each): {table} GiB; one sequence needs {needed:.2f} GiB of KV cache",
-        remedy=_what_would_fit(model, config, shape, memory),
+        given=length,
+        reason=f"does not fit on {tensor_parallel} x {case.gpu.name} "
+        f"({memory.usable_bytes / GIB:.2f} GiB each): {table} GiB; one sequence needs "
+        f"{needed:.2f} GiB of KV cache",
+        remedy=_what_would_fit(case, memory),
     )
 
 
-def _what_would_fit(
-    model: Model, config: ModelConfig, shape: Instance, memory: MemoryBudget
-) -> str:
-    allowed = sizes.allowed_tensor_parallel(config, shape)
-    fewest = sizes.smallest_tensor_parallel(model, config, GPUS[shape.gpu], allowed)
+def _what_would_fit(case: _Case, memory: MemoryBudget) -> str:
     ways = []
-    if memory.kv_cache_tokens >= tensorrt_llm.TOKENS_PER_BLOCK:
+    if memory.kv_cache_tokens:
         ways.append(f"use at most {memory.kv_cache_tokens} tokens")
+    fewest = _fewest_gpus(case)
     if fewest is not None:
         ways.append(f"use tensor_parallel {fewest}")
     return " or ".join(ways) or "use a pool with larger GPUs"
 
 
 def _either(numbers: tuple[int, ...]) -> str:
-    return (
-        ", ".join(str(n) for n in numbers[:-1])
-        + (" or " if numbers[:-1] else "")
-        + str(numbers[-1])
-    )
+    *most, last = map(str, numbers)
+    return f"{', '.join(most)} or {last}" if most else last

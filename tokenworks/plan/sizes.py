@@ -59,14 +59,6 @@ def budget(model: Model, config: ModelConfig, gpu: Gpu, tensor_parallel: int) ->
     )
 
 
-def smallest_tensor_parallel(
-    model: Model, config: ModelConfig, gpu: Gpu, allowed: tuple[int, ...]
-) -> int | None:
-    """The fewest GPUs on which one sequence of full length fits, if any number is enough."""
-    fitting = (size for size in allowed if budget(model, config, gpu, size).sequences >= 1)
-    return next(fitting, None)
-
-
 def needed_replicas(model: Model, memory: MemoryBudget) -> int:
     """Replicas that carry the peak with redundancy."""
     return math.ceil(model.peak_concurrency / memory.sequences * REDUNDANCY)
