@@ -145,7 +145,9 @@ def previews(checkout: Checkout, *more: str) -> Pair:
 
 def updates(checkout: Checkout) -> Pair:
     """One creation of everything by each, the other's being destroyed before."""
-    up, destroy = ("up", "--yes", "--skip-preview"), ("destroy", "--yes", "--skip-preview")
+    up = ("up", "--yes", "--skip-preview")
+    # Without dependencies, claims would take every place and wait for pods that wait for a place.
+    destroy = ("destroy", "--yes", "--skip-preview", "--parallel", "1000")
     bare = seconds(lambda: checkout.pulumi(*up, "--stack", BARE, "--cwd", "bare"))
     checkout.pulumi(*destroy, "--stack", BARE, "--cwd", "bare")
     ours = seconds(lambda: checkout.pulumi(*up, "--stack", OURS, "--policy-pack", PACK))

@@ -22,8 +22,6 @@ WEIGHTS_ROLE = "weights"
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_TAINT_VALUE = "present"
 
-ENGINE_PRIORITY = "tokenworks-engine"
-GATEWAY_PRIORITY = "tokenworks-gateway"
 WEIGHTS_STORAGE_CLASS = "tokenworks-weights"
 
 GATEWAY_SERVICE = "gateway"

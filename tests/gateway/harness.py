@@ -67,6 +67,7 @@ def plan_for(routes: Sequence[GatewayRoute], **changes: Any) -> GatewayPlan:
         "admin_port": free_port(),
         "readiness_port": free_port(),
         "drain_seconds": decided(20),
+        "termination_grace_seconds": decided(35),
         "workers": decided(1),
         "memory_mib": decided(256),
     }

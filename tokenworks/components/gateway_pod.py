@@ -16,7 +16,6 @@ TLS_PORT_NAME = "https"
 READINESS_PORT_NAME = "readiness"
 GATEWAY_USER = 101
 """The ``envoy`` user of the official image."""
-STOP_MARGIN_SECONDS = 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +37,7 @@ def gateway_pod(
     """Pod specification of one gateway, under Pod Security ``restricted``."""
     return {
         **restricted_pod(user=GATEWAY_USER, selector=selector, priority_class=priority_class),
-        "termination_grace_period_seconds": plan.drain_seconds.value + STOP_MARGIN_SECONDS,
+        "termination_grace_period_seconds": plan.termination_grace_seconds.value,
         "containers": [_envoy(plan)],
         "volumes": [
             {"name": "config", "config_map": {"name": volumes.config}},

@@ -23,6 +23,7 @@ READINESS_PORT = 9902
 BYTES_PER_TOKEN = 8
 """Generous for JSON: a token is about four characters, which escapes and other scripts double."""
 BODY_OVERHEAD_BYTES = 64 * 1024
+STOP_MARGIN_SECONDS = 15
 WORKERS = 1
 BASE_MEMORY_MIB = 256
 """Allowance for Envoy itself, its statistics and ten thousand idle connections."""
@@ -87,6 +88,10 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock) -> GatewayPlan:
         drain_seconds=Decided(
             seconds + ENDPOINT_REMOVAL_SECONDS,
             f"{ENDPOINT_REMOVAL_SECONDS} s until no client is sent here, then the longest request",
+        ),
+        termination_grace_seconds=Decided(
+            seconds + ENDPOINT_REMOVAL_SECONDS + STOP_MARGIN_SECONDS,
+            f"draining, and {STOP_MARGIN_SECONDS} s for the last answers and Envoy's own end",
         ),
         workers=Decided(WORKERS, "one processor carries 2,500 requests a second with every filter"),
         memory_mib=_memory(models, body_bytes),

@@ -70,6 +70,7 @@ class GatewayPlan:
     admin_port: int
     readiness_port: int
     drain_seconds: Decided[int]
+    termination_grace_seconds: Decided[int]
     workers: Decided[int]
     memory_mib: Decided[int]
 

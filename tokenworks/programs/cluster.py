@@ -10,11 +10,9 @@ from tokenworks import naming
 from tokenworks.components.gpu_nodes import SimulatedNodes, SimulatedNodesArgs
 from tokenworks.components.namespace import GuardedNamespace, GuardedNamespaceArgs
 from tokenworks.plan.nodes import SYSTEM_POOL, gpu_nodes, system_nodes
+from tokenworks.plan.priorities import ENGINE_PRIORITY, GATEWAY_PRIORITY, PriorityPlan
 from tokenworks.platforms import simulated
 from tokenworks.programs.context import Context
-
-GATEWAY_PRIORITY_VALUE = 1_000_000
-ENGINE_PRIORITY_VALUE = 900_000
 
 
 def program(context: Context) -> None:
@@ -28,14 +26,8 @@ def program(context: Context) -> None:
     pulumi.export("engines_namespace", engines.namespace)
     pulumi.export("gateway_namespace", gateway.namespace)
     pulumi.export("weights_storage_class", _weights_storage(context).metadata.name)
-    pulumi.export(
-        "engine_priority_class",
-        _priority(context, naming.ENGINE_PRIORITY, ENGINE_PRIORITY_VALUE).metadata.name,
-    )
-    pulumi.export(
-        "gateway_priority_class",
-        _priority(context, naming.GATEWAY_PRIORITY, GATEWAY_PRIORITY_VALUE).metadata.name,
-    )
+    pulumi.export("engine_priority_class", _priority(context, ENGINE_PRIORITY).metadata.name)
+    pulumi.export("gateway_priority_class", _priority(context, GATEWAY_PRIORITY).metadata.name)
 
 
 def _namespace(context: Context, name: str, role: str) -> GuardedNamespace:
@@ -58,13 +50,12 @@ def _weights_storage(context: Context) -> StorageClass:
     )
 
 
-def _priority(context: Context, name: str, value: int) -> PriorityClass:
-    role = naming.GATEWAY_ROLE if name == naming.GATEWAY_PRIORITY else naming.ENGINE_ROLE
+def _priority(context: Context, priority: PriorityPlan) -> PriorityClass:
     return PriorityClass(
-        name,
-        metadata={"name": name, "labels": context.labels(name, role)},
-        value=value,
+        priority.name,
+        metadata={"name": priority.name, "labels": context.labels(priority.name, priority.role)},
+        value=priority.value,
         global_default=False,
-        description=f"Pods of the {role}; batch work runs below.",
+        description=priority.because,
         opts=context.opts,
     )
