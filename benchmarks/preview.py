@@ -1,7 +1,7 @@
 """`pulumi preview` and `up` of the serving program against a bare program of the same resources.
 
 The bare program registers what ours would, with the same SDK, from a recording: no components, no
-plan, no guard, no policy pack, no dependencies. Both run on one real API server, in turn, so what
+plan, no guard, no policy pack. Both run on one real API server, in turn, so what
 is printed are ratios of one run, not seconds of somebody's machine.
 
 usage: python -m benchmarks.preview [MODELS ...]      (default: 1 10 50)
@@ -71,7 +71,7 @@ provider = pulumi_kubernetes.Provider(
     enable_config_map_mutable=True,
     enable_secret_mutable=True,
 )
-opts = pulumi.ResourceOptions(provider=provider)
+claims = {}
 
 
 def snake(name):
@@ -83,7 +83,12 @@ for each in json.loads(pathlib.Path("resources.json").read_text()):
     module = group.replace(".k8s.io", "").replace("/", ".")
     made = getattr(importlib.import_module("pulumi_kubernetes." + module), kind)
     written = {k: v for k, v in each["inputs"].items() if k not in ("apiVersion", "kind")}
-    made(each["name"], opts=opts, **{snake(key): value for key, value in written.items()})
+    # A claim goes after the pods that use it; otherwise both would wait for each other.
+    used = [claim for name, claim in claims.items() if name in json.dumps(written)]
+    opts = pulumi.ResourceOptions(provider=provider, depends_on=used)
+    one = made(each["name"], opts=opts, **{snake(key): value for key, value in written.items()})
+    if kind == "PersistentVolumeClaim":
+        claims[written["metadata"]["name"]] = one
 """
 
 
@@ -145,9 +150,7 @@ def previews(checkout: Checkout, *more: str) -> Pair:
 
 def updates(checkout: Checkout) -> Pair:
     """One creation of everything by each, the other's being destroyed before."""
-    up = ("up", "--yes", "--skip-preview")
-    # Without dependencies, claims would take every place and wait for pods that wait for a place.
-    destroy = ("destroy", "--yes", "--skip-preview", "--parallel", "1000")
+    up, destroy = ("up", "--yes", "--skip-preview"), ("destroy", "--yes", "--skip-preview")
     bare = seconds(lambda: checkout.pulumi(*up, "--stack", BARE, "--cwd", "bare"))
     checkout.pulumi(*destroy, "--stack", BARE, "--cwd", "bare")
     ours = seconds(lambda: checkout.pulumi(*up, "--stack", OURS, "--policy-pack", PACK))
