@@ -1,7 +1,8 @@
-"""Model configurations that are shipped: the shapes from which memory is computed.
+"""What a model is made of: the shapes from which memory is computed.
 
-Each file under ``models/`` holds a repository's ``config.json`` fields in the spelling of Hugging
-Face, with the public source they were read from.
+Shipped are the ``config.json`` files under ``models/``, from which environments are planned, and
+``model_shapes.json``: what is publicly known of many more, often incomplete, with the source of
+each. Both, and a file or directory of the user's own, are read by ``model_reading``.
 """
 
 from __future__ import annotations
@@ -10,16 +11,73 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
-ARCHITECTURES = {"LlamaForCausalLM": False, "Qwen3ForCausalLM": True}
-"""Architectures whose tensor shapes are known, and whether queries and keys are normalised."""
+BYTES_PER_PARAMETER = {"bfloat16": 2, "float16": 2, "float32": 4}
+"""Bytes of one unquantised parameter, by the ``torch_dtype`` of a checkpoint."""
 
-BYTES_PER_PARAMETER = {"bfloat16": 2, "float16": 2}
+
+@dataclass(frozen=True, kw_only=True)
+class Experts:
+    """The mixture of a model: routed experts in ``layers`` of its layers."""
+
+    count: int
+    layers: int
+    intermediate_size: int
+    per_token: int = 1
+    shared_intermediate_size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latent:
+    """Multi-head latent attention: what is cached is ``kv_lora_rank + rope_head_dim`` per token."""
+
+    kv_lora_rank: int
+    q_lora_rank: int
+    rope_head_dim: int
+    nope_head_dim: int
+    v_head_dim: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionGroup:
+    """Layers that keep keys and values alike; ``window`` is None where all tokens are kept.
+
+    ``values`` is the head dimension of the values, where it differs from that of the keys.
+    """
+
+    layers: int
+    kv_heads: int
+    head_dim: int
+    window: int | None = None
+    values: int | None = None
+
+    @property
+    def row(self) -> int:
+        """Elements that one token takes for one KV head in one layer: a key and a value."""
+        return self.head_dim + (self.values or self.head_dim)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearState:
+    """Layers that keep one state per sequence instead of a row per token; elements per layer."""
+
+    layers: int
+    state_elements: int
+    convolution_elements: int
+    projection_parameters: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The shape of one dense decoder with grouped-query attention; counts, not bytes."""
+    """The shape of one decoder; counts, not bytes.
+
+    ``intermediate_size`` is 0 and ``max_position_embeddings`` None where they are not known.
+    ``unknown`` names what in a configuration is not understood: with it neither weights nor KV
+    cache can be computed from shapes; ``tokens_bounded`` says that a token nevertheless takes at
+    most what full attention would. ``total_parameters`` is what others counted, vision and
+    draft layers included; a packed checkpoint counts two 4-bit weights as one.
+    """
 
     repository: str
     architecture: str
@@ -32,39 +90,69 @@ class ModelConfig:
     vocabulary: int
     tied_embeddings: bool
     dtype: str
-    max_position_embeddings: int
+    max_position_embeddings: int | None
     source: str
+    normalises_queries_and_keys: bool = False
+    biased_queries: bool = False
+    gated_attention: bool = False
+    experts: Experts | None = None
+    latent: Latent | None = None
+    attention: tuple[AttentionGroup, ...] = ()
+    linear: LinearState | None = None
+    total_parameters: int | None = None
+    quantization: str | None = None
+    kv_cache_dtype: str | None = None
+    rope_scaling: float = 1.0
+    multimodal: bool = False
+    extra_predictor: bool = False
+    four_bit_experts: bool = False
+    unknown: tuple[str, ...] = ()
+    tokens_bounded: bool = False
 
     @property
-    def normalises_queries_and_keys(self) -> bool:
-        """Whether each layer carries a norm over the head dimension for queries and for keys."""
-        return ARCHITECTURES[self.architecture]
+    def groups(self) -> tuple[AttentionGroup, ...]:
+        """Layers by how they keep keys and values; all alike unless the model says otherwise."""
+        plain = AttentionGroup(layers=self.layers, kv_heads=self.kv_heads, head_dim=self.head_dim)
+        return self.attention or (plain,)
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers whose feed-forward part is not a mixture."""
+        return self.layers - (self.experts.layers if self.experts else 0)
+
+    @property
+    def shapes_complete(self) -> bool:
+        """Whether weights can be counted from the shapes of tensors."""
+        dense = self.dense_layers == 0 or self.intermediate_size > 0
+        expert = self.experts is None or self.experts.intermediate_size > 0
+        return dense and expert and not self.unknown
 
 
 @cache
 def models() -> dict[str, ModelConfig]:
-    """Every shipped model configuration, by repository."""
+    """Every shipped ``config.json``, by repository: the models that environments may name."""
+    from tokenworks.facts.model_reading import read_document
+
     folder = resources.files(__package__).joinpath("models")
-    documents = (json.loads(entry.read_text("utf-8")) for entry in folder.iterdir())
-    configs = (_model(document) for document in documents)
+    documents = [json.loads(entry.read_text("utf-8")) for entry in folder.iterdir()]
+    configs = (
+        read_document(
+            str(document["repository"]),
+            {
+                **document["config"],
+                "source": document["source"],
+                "total_parameters": document["total_parameters"],
+            },
+        )
+        for document in documents
+    )
     return {config.repository: config for config in sorted(configs, key=lambda c: c.repository)}
 
 
-def _model(document: dict[str, object]) -> ModelConfig:
-    config = document["config"]
-    assert isinstance(config, dict)  # noqa: S101  (a shipped file, checked by the tests)
-    return ModelConfig(
-        repository=str(document["repository"]),
-        architecture=config["architectures"][0],
-        layers=config["num_hidden_layers"],
-        hidden_size=config["hidden_size"],
-        intermediate_size=config["intermediate_size"],
-        attention_heads=config["num_attention_heads"],
-        kv_heads=config["num_key_value_heads"],
-        head_dim=config["head_dim"],
-        vocabulary=config["vocab_size"],
-        tied_embeddings=config["tie_word_embeddings"],
-        dtype=config["torch_dtype"],
-        max_position_embeddings=config["max_position_embeddings"],
-        source=str(document["source"]),
-    )
+@cache
+def model_shapes() -> dict[str, dict[str, Any]]:
+    """What is known of every shipped model, by name, as it was read; see ``model_reading``."""
+    text = resources.files(__package__).joinpath("model_shapes.json").read_text("utf-8")
+    known = json.loads(text)
+    assert isinstance(known, dict)  # noqa: S101  (a shipped file, checked by the tests)
+    return known

@@ -1,0 +1,113 @@
+"""SGLang's memory law: a share of what was free before loading, for weights and KV cache together.
+
+Source: ``python/sglang/srt/model_executor/model_runner.py`` and ``arg_groups/memory_hook.py`` of
+the wheel 0.5.23: KV cache = free after loading - free before x (1 - fraction). The law reproduces
+public logs to rounding once weights are known. States of linear layers come out of the same pool
+in the ratio ``mamba_full_memory_ratio``. SGLang starts with a KV cache below one full sequence.
+"""
+
+from __future__ import annotations
+
+from tokenworks.engines.law import Budget, Row, Verdict, Workload, judge
+from tokenworks.facts.cards import NVLINK_CARDS
+from tokenworks.facts.memory_constants import Constants
+from tokenworks.sizing.memory import GIB
+
+FRACTIONS = {1: 0.88, 2: 0.87, 4: 0.85, 8: 0.81}
+"""Default share by GPUs per replica, until it followed from the reserve below (0.4.x)."""
+FRACTION_OF_MANY = 0.79
+FIRST_RESERVE = (0, 5, 0)
+
+RESERVE_BASE_BYTES = 0.5 * GIB
+RESERVE_PER_TOKEN_BYTES = 1.5 * 10**6
+RESERVE_PER_GPU_BYTES = GIB / 8
+RESERVE_FLOOR_BYTES = 10 * GIB
+LARGE_CARD_BYTES = 60 * GIB
+"""The reserve from which the default fraction follows (0.5.23): 0.5 GiB + 1.5 MB per token of a
+prefill chunk + 1/8 GiB per GPU, at least 10 GiB on cards above 60 GiB."""
+
+NEEDED_SHARE_OF_RESERVE = 0.4
+"""Starts with less of the reserve than the engine would keep: 0.43 (Qwen3-235B-FP8 on four H100 at
+a share of 0.93) and 0.6 (QwQ-32B on four L4) went well, 0.24 did not (issue 8362)."""
+
+STATE_RATIO = 0.9
+"""``mamba_full_memory_ratio``: bytes of states for each byte of KV cache."""
+
+DEFAULT_CHUNK = 8192
+SMALL_CARD_CHUNK = 2048
+LEAST_TOKENS = 256
+
+
+def chunk(work: Workload) -> int:
+    """Tokens of one prefill chunk: as asked, else SGLang's default for this card."""
+    if work.max_num_batched_tokens:
+        return work.max_num_batched_tokens
+    return DEFAULT_CHUNK if work.total_bytes > LARGE_CARD_BYTES / 2 else SMALL_CARD_CHUNK
+
+
+def default_fraction(work: Workload) -> float:
+    """Share of memory for weights and KV cache when none is asked for."""
+    gpus = work.tensor_parallel * work.pipeline_parallel
+    if not work.newer_than(*FIRST_RESERVE):
+        return FRACTIONS.get(gpus, FRACTION_OF_MANY)
+    reserve = RESERVE_BASE_BYTES + RESERVE_PER_TOKEN_BYTES * chunk(work)
+    reserve += RESERVE_PER_GPU_BYTES * gpus
+    if work.total_bytes > LARGE_CARD_BYTES:
+        reserve = max(reserve, RESERVE_FLOOR_BYTES)
+    return max(0.1, round(1 - reserve / work.total_bytes, 3))
+
+
+def budget(work: Workload, known: Constants) -> Budget:
+    """The budget of one GPU under SGLang, and how the start ends."""
+    fraction = work.memory_fraction or default_fraction(work)
+    context = _context(work, known)
+    free = work.total_bytes - context
+    pool = free * fraction - work.weight_bytes
+    kv = pool / (1 + STATE_RATIO) if work.config.linear is not None and pool > 0 else pool
+    per_token = work.token_bytes
+    after = RESERVE_BASE_BYTES + RESERVE_PER_TOKEN_BYTES * chunk(work)
+    after *= NEEDED_SHARE_OF_RESERVE
+    left = free * (1 - fraction)
+    verdict = judge(
+        loaded=work.weight_bytes + context,
+        total=work.total_bytes,
+        kv=kv,
+        needed=LEAST_TOKENS * per_token,
+        after=after,
+        left=left,
+    )
+    unsure = _doubts(work)
+    return Budget(
+        rows=(
+            Row(part="weights", size_bytes=work.weight_bytes, because="shapes and quantisation"),
+            Row(part="context and NCCL", size_bytes=context, because="fitted"),
+            Row(part="states", size_bytes=max(0.0, pool - kv), because="linear layers"),
+            Row(part="KV cache", size_bytes=kv, because=f"{fraction:g} of free less weights"),
+            Row(part="after the KV cache", size_bytes=after, because="0.4 of SGLang's reserve"),
+        ),
+        kv_cache_bytes=kv,
+        kv_cache_tokens=max(0, int(kv // per_token)),
+        needed_bytes=LEAST_TOKENS * per_token,
+        after_bytes=after,
+        left_bytes=left,
+        verdict=None if unsure and verdict is Verdict.FITS else verdict,
+        doubts=unsure,
+    )
+
+
+def _context(work: Workload, known: Constants) -> float:
+    """What is taken before SGLang first looks: the context, and NCCL's buffers since 0.5."""
+    kind = "single" if work.tensor_parallel == 1 else "group"
+    linked = kind == "group" and work.card.name in NVLINK_CARDS
+    if linked and work.newer_than(*FIRST_RESERVE) is not False:
+        kind = "nvlink"
+    return known[f"sglang.context.{kind}"].value * GIB
+
+
+def _doubts(work: Workload) -> tuple[str, ...]:
+    found = []
+    if work.card.unified:
+        found.append(f"{work.card.name} shares its memory with the host, whose use is not known")
+    if work.config.multimodal and work.version is None:
+        found.append("what the vision encoder takes at loading is not known for this version")
+    return tuple(found)
