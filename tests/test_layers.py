@@ -19,6 +19,7 @@ LAYERS = (
     ("platforms", "components", "check"),
     ("programs",),
     ("operations",),
+    ("report",),
     ("show",),
     ("cli",),
 )
@@ -34,6 +35,7 @@ WITHOUT_PULUMI = (
     "plan",
     "planning",
     "render",
+    "report",
     "toolchain",
     "local_cluster",
 )

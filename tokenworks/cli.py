@@ -33,14 +33,54 @@ Explain = Annotated[
 
 
 @app.command()
-def plan(environment: Environment, as_json: AsJson = False) -> None:
+def plan(
+    environment: Environment,
+    as_json: AsJson = False,
+    explain: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", help="Only why one value is so, such as models.qwen3-32b.replicas."
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write a break-even curve (SVG) for each model there."),
+    ] = None,
+) -> None:
     """Every decision about an environment, with its reason."""
     from tokenworks.planning import plan_environment
+    from tokenworks.report.curve import write_curves
+    from tokenworks.report.explain import explain as reasons
     from tokenworks.show import plan_tables, to_data
 
     with _errors():
         decided = plan_environment(find_workspace(), environment)
+        if plot is not None:
+            for file in write_curves(decided, plot):
+                typer.echo(f"written: {file}", err=True)
+        if explain is not None:
+            chain = reasons(decided, explain)
+            _print(to_data(chain)) if as_json else _say("\n".join(map(str, chain)))
+            return
         _print(to_data(decided)) if as_json else _out().print(plan_tables(decided))
+
+
+@app.command()
+def size(
+    cases: Annotated[Path, typer.Option(help="JSON list of cases: engine, model, GPUs, lengths.")],
+    models: Annotated[
+        Path | None,
+        typer.Option(help="Models by name, one config.json, or a folder; left out, those shipped."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """The memory law alone: what fits, how many tokens, and why not."""
+    from tokenworks.operations.size import size_cases, size_table
+
+    with _errors():
+        answers = size_cases(cases, models, look_for_ways=not as_json)
+        records = [answer.sized.record() for answer in answers]
+        _print(records) if as_json else _out().print(size_table(answers))
 
 
 @app.command()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass
+from decimal import Decimal
 from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,23 @@ from rich.table import Table
 from tokenworks.operations.doctor import Finding
 from tokenworks.operations.stacks import Changes
 from tokenworks.plan.types import Decided, ModelPlan, Plan
+from tokenworks.report.fleet import (
+    advice_table,
+    capacity_table,
+    cold_start_table,
+    memory_bars,
+    surge_table,
+)
+from tokenworks.report.money import cost_tables
 from tokenworks.sizing.memory import GIB
 from tokenworks.toolchain import ToolStatus
 
 
 def to_data(value: Any) -> Any:
-    """A plan or status as plain JSON data, with every decision beside its reason."""
+    """A plan or status as plain JSON data, with every decision beside its reason.
+
+    Exact sums become decimal text of twelve places, so that no cent is lost in a float.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_data(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -28,19 +41,30 @@ def to_data(value: Any) -> Any:
         return [to_data(child) for child in value]
     if isinstance(value, Enum):
         return value.value
-    return str(value) if isinstance(value, Path) else value
+    if isinstance(value, Fraction):
+        return f"{Decimal(value.numerator) / Decimal(value.denominator):.12f}"
+    return str(value) if isinstance(value, (Path, Decimal)) else value
 
 
 def plan_tables(plan: Plan) -> RenderableType:
-    """A plan as tables: pools, each model's memory and decisions, the gateway, notes."""
+    """A plan as tables: pools, memory, capacity, starts, decisions, cost, notes, advice."""
     parts: list[RenderableType] = [
         _pools(plan),
+        memory_bars(plan),
         _decisions(f"{plan.environment}: decisions", _decided_rows(plan)),
     ]
     for model in plan.models:
-        parts += [_memory(model), _decisions(f"{model.name}: decisions", _model_rows(model))]
+        parts += [
+            _memory(model),
+            capacity_table(model),
+            surge_table(model),
+            cold_start_table(model, plan.weights_read_mib_per_second),
+            _decisions(f"{model.name}: decisions", _model_rows(model)),
+        ]
     parts.append(_decisions("gateway: decisions", _decided_rows(plan.gateway)))
+    parts += cost_tables(plan.cost)
     parts += [f"note: {note}" for note in plan.notes]
+    parts += [advice_table(plan)] if plan.advice else []
     return Group(*parts)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,7 +89,7 @@ def test_left_out_replicas_follow_from_the_peak(tmp_path: Path) -> None:
     )
     qwen = plan_of(tmp_path, text).models[1]
     assert qwen.memory.sequences == 9
-    assert qwen.replicas.value == 6  # 40 / 9 x 1.3 = 5.8
+    assert qwen.replicas.value == 6  # 40 / 9 x 1.3 = 5.8, and one more than 5
     assert "40 / 9" in qwen.replicas.because
 
 
@@ -96,14 +98,17 @@ def test_left_out_tensor_parallelism_is_the_smallest_that_fits(tmp_path: Path) -
     assert plan_of(tmp_path, text).models[1].tensor_parallel.value == 1
 
 
-def test_replicas_without_redundancy_are_allowed_and_noted(tmp_path: Path) -> None:
+def test_replicas_that_cannot_lose_one_are_allowed_and_noted(tmp_path: Path) -> None:
     text = LOCAL.replace("peak_concurrency: 12", "peak_concurrency: 18")
-    assert plan_of(tmp_path, text).notes == (
-        (
-            "models[1].replicas: 2 carry the peak of 18 only while all are up; 3 would survive a "
-            "failure."
-        ),
+    assert plan_of(tmp_path, text).notes[-1] == (
+        "models[1].replicas: 2 carry the peak of 18 only while all are up; 3 would survive a "
+        "failure."
     )
+
+
+def test_replicas_that_survive_a_failure_are_not_noted(tmp_path: Path) -> None:
+    text = LOCAL.replace("peak_concurrency: 12", "peak_concurrency: 9")
+    assert not [note for note in plan_of(tmp_path, text).notes if "models[1].replicas" in note]
 
 
 def test_a_release_changes_with_image_weights_and_engine_settings_only(tmp_path: Path) -> None:
@@ -121,7 +126,7 @@ def test_a_release_changes_with_image_weights_and_engine_settings_only(tmp_path:
 def test_probes_leave_an_engine_the_time_it_needs(plan: Plan) -> None:
     for model in plan.models:
         probe = model.startup_probe.value
-        needed = model.start_up.value.load_seconds + model.start_up.value.warm_up_seconds
+        needed = model.cold_start.value.engine_seconds
         assert probe.period_seconds * probe.failure_threshold >= needed
         for other in (model.startup_probe, model.readiness_probe, model.liveness_probe):
             assert other.value.timeout_seconds >= 5
@@ -142,9 +147,29 @@ def test_a_stopping_engine_finishes_the_longest_request(plan: Plan) -> None:
         assert model.termination_grace_seconds.value >= model.drain_seconds.value + longest
 
 
-def test_the_gateway_forwards_more_requests_than_the_peak(plan: Plan) -> None:
-    limits = {route.model: route.max_concurrent_requests for route in plan.gateway.routes}
-    assert limits == {"llama-3-1-8b-instruct": 12, "qwen3-32b": 24}
+def test_the_gateway_forwards_what_is_in_flight_at_the_peak(plan: Plan) -> None:
+    for route, model in zip(plan.gateway.routes, plan.models, strict=True):
+        assert route.model == model.name
+        assert route.max_concurrent_requests >= model.capacity.peak_sequences.value
+
+
+def test_without_traffic_the_gateway_forwards_twice_the_peak(tmp_path: Path) -> None:
+    text = re.sub(r"    traffic:\n(      .*\n)+", "", LOCAL)
+    routes = plan_of(tmp_path, text).gateway.routes
+    assert [route.max_concurrent_requests for route in routes] == [12, 24]
+
+
+def test_a_hundred_models_are_planned_in_a_second(tmp_path: Path) -> None:
+    start, end = LOCAL.index("  - name: qwen3-32b"), LOCAL.index("gateway:")
+    models = "".join(LOCAL[start:end].replace("qwen3-32b\n", f"m{i}\n", 1) for i in range(100))
+    text = LOCAL[:start] + models + LOCAL[end:]
+    (tmp_path / "weights").symlink_to(ROOT / "stacks" / "weights")
+    (tmp_path / "many.yaml").write_text(text.replace("nodes: 2", "nodes: 60"))
+    loaded, lock = load_environment("many", tmp_path), read_lock(ROOT / "stacks")
+    before = time.process_time()
+    plan = resolve(loaded, lock)
+    assert time.process_time() - before < 1
+    assert len(plan.models) == 101
 
 
 def test_nodes_carry_the_labels_and_the_taint_of_real_gpu_nodes(plan: Plan) -> None:

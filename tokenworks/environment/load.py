@@ -12,6 +12,7 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from tokenworks.environment.load_test import LoadTest, read_load_test
 from tokenworks.environment.sections import Environment
 from tokenworks.environment.weights import Manifest, read_manifest
 from tokenworks.environment.yaml_source import KeyPath, YamlSource, read_yaml, spell
@@ -25,11 +26,12 @@ RESERVED_NAMES = ("env", "passphrase", "state")
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedEnvironment:
-    """An environment, the manifests it names (by model), and where each key stands."""
+    """An environment, the files it names (by model), and where each key stands."""
 
     name: str
     environment: Environment
     manifests: dict[str, Manifest]
+    load_tests: dict[str, LoadTest]
     source: YamlSource
 
 
@@ -40,7 +42,7 @@ def environment_names(stacks: Path) -> tuple[str, ...]:
 
 
 def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
-    """Read ``<stacks>/<name>.yaml`` and the manifests beside it.
+    """Read ``<stacks>/<name>.yaml`` and the manifests and load tests beside it.
 
     Raises:
         ConfigError: with every problem that could be found, each with key path and line.
@@ -54,10 +56,17 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
     if environment is None:
         raise ConfigError(problems)
     manifests, more = _manifests(environment, source)
-    problems = [*problems, *_doubled_names(environment, source), *more]
+    load_tests, worse = _load_tests(environment, source)
+    problems = [*problems, *_doubled_names(environment, source), *more, *worse]
     if problems:
         raise ConfigError(problems)
-    return LoadedEnvironment(name=name, environment=environment, manifests=manifests, source=source)
+    return LoadedEnvironment(
+        name=name,
+        environment=environment,
+        manifests=manifests,
+        load_tests=load_tests,
+        source=source,
+    )
 
 
 def _refuse_name(name: str) -> None:
@@ -217,3 +226,22 @@ def _manifests(
                 for p in error.problems
             ]
     return manifests, problems
+
+
+def _load_tests(
+    environment: Environment, source: YamlSource
+) -> tuple[dict[str, LoadTest], list[Problem]]:
+    load_tests: dict[str, LoadTest] = {}
+    problems: list[Problem] = []
+    for index, model in enumerate(environment.models):
+        if model.load_test is None:
+            continue
+        path: KeyPath = ("models", index, "load_test")
+        try:
+            load_tests[model.name] = read_load_test(source.file.parent / model.load_test)
+        except ConfigError as error:
+            problems += [
+                source.problem(path, given=model.load_test, reason=p.reason, remedy=p.remedy)
+                for p in error.problems
+            ]
+    return load_tests, problems

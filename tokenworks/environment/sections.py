@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from tokenworks.environment.values import (
     Count,
+    Currency,
+    Day,
     ExactVersion,
     Hostname,
+    Hours,
+    Money,
     Name,
+    Percent,
+    Positive,
+    Ratio,
     RelativePath,
     Repository,
     Revision,
@@ -56,6 +64,24 @@ class Weights(Section):
     )
 
 
+class Traffic(Section):
+    """What one model is asked at its daily peak."""
+
+    requests_per_second: Positive = Field(description="Requests a second at the peak.")
+    prompt_tokens: Count = Field(description="Mean length of a prompt, in tokens.")
+    output_tokens: Count = Field(description="Mean length of an answer, in tokens.")
+    time_to_first_token_seconds: Positive | None = Field(
+        default=None, description="Time to first token that 19 of 20 requests must meet."
+    )
+    peak_to_mean: Ratio | None = Field(
+        default=None,
+        description="Peak rate divided by the mean of the month; idle time follows from it.",
+    )
+    ramp_minutes: Count | None = Field(
+        default=None, description="How long the load takes from its mean to its peak."
+    )
+
+
 class Model(Section):
     """One served model: weights, engine, where it runs and for how many."""
 
@@ -76,6 +102,15 @@ class Model(Section):
     tensor_parallel: Count | None = Field(
         default=None,
         description="GPUs per replica; left out, the smallest number that fits is taken.",
+    )
+    traffic: Traffic | None = Field(
+        default=None,
+        description="Rate, lengths and latency target; left out, only memory decides.",
+    )
+    load_test: RelativePath | None = Field(
+        default=None,
+        description="Result of a load test of one replica, beside this file; left out, throughput "
+        "is estimated.",
     )
 
 
@@ -117,6 +152,79 @@ class WeightsStorage(Section):
     )
 
 
+Source = Annotated[str, Field(strict=True, min_length=1)]
+
+
+class NodePrice(Section):
+    """What one node of an instance type costs, and where that is written."""
+
+    instance: Annotated[str, Field(strict=True)] = Field(description="Instance type.")
+    per_hour: Positive = Field(
+        description="Rent of one node for an hour, or depreciation and power."
+    )
+    source: Source = Field(description="Contract, offer or price list with its region.")
+    date: Day = Field(description="Day on which the price was valid.")
+
+
+class Api(Section):
+    """A managed service that could serve the same requests."""
+
+    name: Source = Field(description="Service and model.")
+    input_per_million_tokens: Money = Field(description="Price of a million prompt tokens.")
+    output_per_million_tokens: Money = Field(description="Price of a million output tokens.")
+    platform_fee_per_month: Money = Field(
+        default=Decimal(0),
+        description="What it costs a month before the first token.",
+        json_schema_extra={"default": 0},
+    )
+    source: Source = Field(description="Price list or contract.")
+    date: Day = Field(description="Day on which the prices were valid.")
+
+
+class TenantShare(Section):
+    """The part of the tokens that one tenant takes."""
+
+    tenant: Name = Field(description="A tenant of the gateway.")
+    percent: Percent = Field(description="Its share of all tokens; together they are 100.")
+
+
+class Cost(Section):
+    """Prices, and what is paid beside nodes; left out, AWS list prices are taken where known."""
+
+    currency: Currency = Field(default="USD", description="Currency of every sum of this section.")
+    node_prices: tuple[NodePrice, ...] = Field(
+        default=(), description="Your prices of nodes; the list price is taken for others."
+    )
+    people_per_month: Money | None = Field(
+        default=None, description="What the people cost who run this, by the month."
+    )
+    storage_and_network_per_month: Money | None = Field(
+        default=None, description="Storage, load balancers and bandwidth, by the month."
+    )
+    idle_hours_per_night: Hours | None = Field(
+        default=None, description="Hours of each day without load, such as 8."
+    )
+    api: Api | None = Field(default=None, description="The managed service to compare with.")
+    tenant_shares: tuple[TenantShare, ...] = Field(
+        default=(), description="Shares of the tenants; left out, all are taken to be equal."
+    )
+
+
+class StartUp(Section):
+    """What was measured of a start here; what is left out is taken from public measurements."""
+
+    node_seconds: Count | None = Field(
+        default=None, description="From asking for a node until its GPUs can be scheduled."
+    )
+    image_pull_seconds: Count | None = Field(
+        default=None, description="Pulling and unpacking the engine image on a new node."
+    )
+    warm_up_seconds: Count | None = Field(
+        default=None,
+        description="From the start of the engine until it answers, reading weights apart.",
+    )
+
+
 class Environment(Section):
     """One deployable whole."""
 
@@ -125,5 +233,9 @@ class Environment(Section):
     )
     node_pools: Annotated[tuple[NodePool, ...], Field(min_length=1)]
     weights_storage: WeightsStorage
+    start_up: StartUp | None = Field(
+        default=None, description="Parts of a start that were measured here."
+    )
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
     gateway: Gateway
+    cost: Cost | None = Field(default=None, description="Prices, and what is paid beside nodes.")

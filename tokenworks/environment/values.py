@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Callable
-from typing import Annotated
+from decimal import Decimal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, Strict
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 
@@ -111,3 +113,76 @@ SecretKey = Annotated[
 ]
 
 Count = Annotated[int, Strict(), Field(gt=0)]
+
+LARGEST = 10**12
+"""Numbers beyond it are slips of the keyboard: nothing that is served has that many of anything."""
+
+
+def _refused(reason: str, remedy: str) -> PydanticCustomError:
+    return PydanticCustomError("tokenworks", "{reason}", {"reason": reason, "remedy": remedy})
+
+
+def _number(least: str, *, strictly: bool = False, most: str = str(LARGEST)) -> Any:
+    """A check that gives an exact decimal within bounds; text and truth values are no numbers."""
+    low, high = Decimal(least), Decimal(most)
+    bounds = f"a number {'above' if strictly else 'of at least'} {least}"
+    bounds += f" and at most {most}" if high < LARGEST else ""
+
+    def check(value: Any) -> Decimal:
+        if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+            raise _refused("is not a number", f"write {bounds}")
+        number = Decimal(str(value))
+        if not number.is_finite() or not low <= number <= high or (strictly and number == low):
+            raise _refused("is out of range", f"use {bounds}")
+        return number
+
+    return check
+
+
+def _day(value: Any) -> datetime.date:
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value
+    try:
+        return datetime.date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise _refused("is not a day", "write it as 2026-11-29") from None
+
+
+def _schema(**bounds: int) -> WithJsonSchema:
+    return WithJsonSchema({"type": "number", **bounds})
+
+
+Positive = Annotated[
+    Decimal, BeforeValidator(_number("0", strictly=True)), _schema(exclusiveMinimum=0)
+]
+Money = Annotated[Decimal, BeforeValidator(_number("0")), _schema(minimum=0)]
+Ratio = Annotated[Decimal, BeforeValidator(_number("1")), _schema(minimum=1)]
+Hours = Annotated[
+    Decimal,
+    BeforeValidator(_number("0", strictly=True, most="24")),
+    _schema(exclusiveMinimum=0, maximum=24),
+]
+Percent = Annotated[
+    Decimal,
+    BeforeValidator(_number("0", strictly=True, most="100")),
+    _schema(exclusiveMinimum=0, maximum=100),
+]
+
+Day = Annotated[
+    datetime.date,
+    BeforeValidator(_day),
+    WithJsonSchema({"type": "string", "format": "date"}),
+]
+
+Currency = Annotated[
+    str,
+    Strict(),
+    Field(json_schema_extra={"pattern": "^[A-Z]{3}$"}),
+    AfterValidator(
+        _pattern(
+            r"[A-Z]{3}",
+            "is not a currency",
+            "write its three capital letters, such as USD or EUR",
+        )
+    ),
+]

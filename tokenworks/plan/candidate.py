@@ -214,7 +214,7 @@ def _mismatches(case: _Case) -> Iterable[Problem]:
             remedy="use a pool of newer GPUs",
         )
     longest = case.config.max_position_embeddings
-    if model.max_model_len_tokens > longest:
+    if longest is not None and model.max_model_len_tokens > longest:
         yield case.place.problem(
             "max_model_len_tokens",
             given=model.max_model_len_tokens,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 from tokenworks.engines import tensorrt_llm
 from tokenworks.environment.load import LoadedEnvironment
 from tokenworks.environment.lock import Lock
-from tokenworks.environment.sections import Model
 from tokenworks.errors import Problem
 from tokenworks.naming import engine_host
 from tokenworks.plan.types import Decided, GatewayPlan, GatewayRoute, Image, TenantPlan
@@ -42,8 +41,11 @@ def gateway_problems(loaded: LoadedEnvironment, lock: Lock) -> Iterable[Problem]
         )
 
 
-def gateway_plan(loaded: LoadedEnvironment, lock: Lock) -> GatewayPlan:
-    """The gateway of an environment whose problems were ruled out before."""
+def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, int]) -> GatewayPlan:
+    """The gateway of an environment whose problems were ruled out before.
+
+    ``admitted`` is for each model how many requests may be inside at once, running or waiting.
+    """
     section, models = loaded.environment.gateway, loaded.environment.models
     locked = lock.find(IMAGE_REPOSITORY, IMAGE_TAG)
     assert locked is not None  # noqa: S101  (gateway_problems has reported it)
@@ -66,7 +68,7 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock) -> GatewayPlan:
                 model=model.name,
                 host=engine_host(model.name),
                 port=tensorrt_llm.PORT,
-                max_concurrent_requests=2 * model.peak_concurrency,
+                max_concurrent_requests=admitted[model.name],
             )
             for model in models
         ),
@@ -94,13 +96,12 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock) -> GatewayPlan:
             f"draining, and {STOP_MARGIN_SECONDS} s for the last answers and Envoy's own end",
         ),
         workers=Decided(WORKERS, "one processor carries 2,500 requests a second with every filter"),
-        memory_mib=_memory(models, body_bytes),
+        memory_mib=_memory(sum(admitted.values()), body_bytes),
     )
 
 
-def _memory(models: Sequence[Model], body_bytes: int) -> Decided[int]:
+def _memory(requests: int, body_bytes: int) -> Decided[int]:
     """Memory of one gateway pod: Envoy, and every planned request buffered twice."""
-    requests = sum(2 * model.peak_concurrency for model in models)
     buffers = math.ceil(requests * 2 * body_bytes / 2**20)
     return Decided(
         BASE_MEMORY_MIB + buffers,

@@ -11,9 +11,10 @@ from tokenworks.environment.weights import Manifest
 from tokenworks.naming import content_hash, weights_claim
 from tokenworks.plan import sizes
 from tokenworks.plan.candidate import Candidate
+from tokenworks.plan.capacity import Sized
 from tokenworks.plan.placement import Demand, Room, rollout
 from tokenworks.plan.types import Decided, Image, ModelPlan, Probe, WeightsPlan
-from tokenworks.sizing.start_up import SAFETY, StartUp, start_up
+from tokenworks.sizing.cold_start import MARGIN_SECONDS, SAFETY, ColdStart
 
 CONFIG_MOUNT = "/etc/engine"
 CONFIG_FILE = "config.yaml"
@@ -28,8 +29,11 @@ PROBE_TIMEOUT_SECONDS = 15
 LIVENESS_FAILURES = 6
 
 
-def model_plan(loaded: LoadedEnvironment, ready: Candidate, demands: Sequence[Demand]) -> ModelPlan:
+def model_plan(
+    loaded: LoadedEnvironment, sized: Sized, demands: Sequence[Demand], times: ColdStart
+) -> ModelPlan:
     """Everything about one model, from a candidate that fits and the demands on its pool."""
+    ready = sized.candidate
     model, gpu, tensor_parallel = ready.model, ready.gpu, ready.tensor_parallel.value
     image = Image(
         repository=ready.locked.repository, tag=ready.locked.tag, digest=ready.locked.digest
@@ -37,7 +41,6 @@ def model_plan(loaded: LoadedEnvironment, ready: Candidate, demands: Sequence[De
     weights = _weights(model.name, ready.manifest)
     config = _config_file(ready, tenants=len(loaded.environment.gateway.tenants))
     rate = loaded.environment.weights_storage.read_mib_per_second
-    times = start_up(weights.total_bytes, rate)
     longest = loaded.environment.gateway.max_request_seconds
     room = Room(nodes=ready.pool.nodes, gpus_per_node=ready.instance.gpu_count)
     return ModelPlan(
@@ -58,7 +61,14 @@ def model_plan(loaded: LoadedEnvironment, ready: Candidate, demands: Sequence[De
         environment_variables=_environment_variables(),
         port=tensorrt_llm.PORT,
         metrics_path=tensorrt_llm.METRICS_PATH,
-        start_up=Decided(times, _start_up_because(times, weights.total_bytes, rate)),
+        capacity=sized.capacity,
+        cold_start=Decided(times, _cold_start_because(times, weights.total_bytes, rate)),
+        rollout_limit_seconds=_rollout_limit(times, ready.replicas.value),
+        schedule_lead_seconds=Decided(
+            times.schedule_lead_seconds,
+            "a schedule starts this long before the load: by then even a slow start is over",
+            ("progress_deadline_seconds",),
+        ),
         startup_probe=_startup_probe(times),
         readiness_probe=_READINESS,
         liveness_probe=_LIVENESS,
@@ -68,8 +78,11 @@ def model_plan(loaded: LoadedEnvironment, ready: Candidate, demands: Sequence[De
         rollout=rollout(room, demands, model.name),
         progress_deadline_seconds=Decided(
             times.progress_deadline_seconds,
-            "image pull, checking the weights and the start-up budget, before a rollout counts as "
-            "stuck",
+            f"{SAFETY} x ({times.node_seconds} s for a lost node to be replaced + "
+            f"{times.image_pull_seconds} s image + {times.check_seconds} s check) + "
+            f"{times.budget_seconds} s start-up budget + {MARGIN_SECONDS} s, before a rollout "
+            "counts as stuck",
+            ("cold_start", "startup_probe"),
         ),
         drain_seconds=Decided(
             ENDPOINT_REMOVAL_SECONDS, "the gateway learns of a leaving pod within this time"
@@ -129,14 +142,28 @@ def _environment_variables() -> dict[str, str]:
     return dict(sorted((tensorrt_llm.ENVIRONMENT | caches).items()))
 
 
-def _start_up_because(times: StartUp, weight_bytes: int, read_mib_per_second: int) -> str:
+def _cold_start_because(times: ColdStart, weight_bytes: int, read_mib_per_second: int) -> str:
     return (
         f"{weight_bytes / 10**9:.1f} GB at {read_mib_per_second} MiB/s: {times.check_seconds} s to "
-        f"check, {times.load_seconds} s to load, {times.warm_up_seconds} s allowed for warm-up"
+        f"check, {times.load_seconds} s to load, {times.warm_up_seconds} s for framework, kernels "
+        f"and graphs: {times.on_known_node_seconds} s where node and image are there; "
+        f"{times.image_pull_seconds} s for the image and {times.node_seconds} s for a new node: "
+        f"{times.on_new_node_seconds} s; {times.metric_window_seconds} s until a scaler sees the "
+        f"load: {times.scale_out_seconds} s"
     )
 
 
-def _startup_probe(times: StartUp) -> Decided[Probe]:
+def _rollout_limit(times: ColdStart, replicas: int) -> Decided[int]:
+    return Decided(
+        times.rollout_seconds(replicas, ENDPOINT_REMOVAL_SECONDS),
+        f"{replicas} replicas one after the other, each with {ENDPOINT_REMOVAL_SECONDS} s of drain "
+        f"and the progress deadline, and {MARGIN_SECONDS} s; whatever waits for a rollout must "
+        "wait longer than this",
+        ("replicas", "progress_deadline_seconds"),
+    )
+
+
+def _startup_probe(times: ColdStart) -> Decided[Probe]:
     budget = times.budget_seconds
     return Decided(
         Probe(
@@ -147,6 +174,7 @@ def _startup_probe(times: StartUp) -> Decided[Probe]:
         ),
         f"{budget} s are {SAFETY} x ({times.load_seconds} s loading + {times.warm_up_seconds} s "
         "warm-up); the engine answers only once it has loaded",
+        ("cold_start",),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tokenworks.plan.types import Decided, Rollout
 
@@ -39,26 +40,45 @@ class Room:
         return self.nodes * self.gpus_per_node
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Load:
+    """What a pool is asked in all: the sizes of its pods, their number, their GPUs."""
+
+    sizes: frozenset[int]
+    replicas: int
+    gpus: int
+
+
+def _load(demands: Sequence[Demand]) -> _Load:
+    return _Load(
+        sizes=frozenset(demand.gpus_per_replica for demand in demands),
+        replicas=sum(demand.replicas for demand in demands),
+        gpus=sum(demand.gpus for demand in demands),
+    )
+
+
 def always_fits(room: Room, demands: Sequence[Demand], gpus_per_pod: int) -> bool:
     """Whether one more pod finds its GPUs on some node, wherever the others were put.
 
     Pods of one size leave whole slots. With mixed sizes every node may be left one GPU short, so
     more than ``nodes x (gpus_per_pod - 1)`` free GPUs are needed (pigeonhole).
     """
-    sizes = {demand.gpus_per_replica for demand in demands} | {gpus_per_pod}
-    if len(sizes) == 1:
-        slots = room.nodes * (room.gpus_per_node // gpus_per_pod)
-        return slots > sum(demand.replicas for demand in demands)
-    free = room.gpus - sum(demand.gpus for demand in demands)
-    return free > room.nodes * (gpus_per_pod - 1)
+    return _fits(room, _load(demands), gpus_per_pod)
+
+
+def _fits(room: Room, load: _Load, gpus_per_pod: int) -> bool:
+    if load.sizes | {gpus_per_pod} == {gpus_per_pod}:
+        return room.nodes * (room.gpus_per_node // gpus_per_pod) > load.replicas
+    return room.gpus - load.gpus > room.nodes * (gpus_per_pod - 1)
 
 
 def unplaceable(room: Room, demands: Sequence[Demand]) -> Demand | None:
     """The first demand whose last pod might find no node with enough free GPUs, if any."""
+    load = _load(demands)
     for demand in demands:
-        others = [d for d in demands if d is not demand]
-        before_last = [*others, replace(demand, replicas=demand.replicas - 1)]
-        if not always_fits(room, before_last, demand.gpus_per_replica):
+        size = demand.gpus_per_replica
+        before_last = replace(load, replicas=load.replicas - 1, gpus=load.gpus - size)
+        if not _fits(room, before_last, size):
             return demand
     return None
 
@@ -69,6 +89,12 @@ def surging(room: Room, demands: Sequence[Demand]) -> frozenset[str]:
     Small replicas are granted first; a model is left out if with its extra pod any model of the
     pool could be left without room.
     """
+    return _surging(room, tuple(demands))
+
+
+@lru_cache(maxsize=64)
+def _surging(room: Room, demands: tuple[Demand, ...]) -> frozenset[str]:
+    """Remembered, since every model of a pool asks the same."""
     granted: frozenset[str] = frozenset()
     for demand in sorted(demands, key=lambda d: (d.gpus_per_replica, d.model)):
         candidate = granted | {demand.model}

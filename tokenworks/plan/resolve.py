@@ -7,15 +7,19 @@ from collections.abc import Iterable
 
 from tokenworks.environment.load import LoadedEnvironment
 from tokenworks.environment.lock import Lock
-from tokenworks.environment.sections import NodePool
+from tokenworks.environment.sections import NodePool, StartUp
 from tokenworks.errors import ConfigError, Problem
 from tokenworks.facts.gpus import GPUS
 from tokenworks.facts.instances import instances
+from tokenworks.plan.advice import advices
 from tokenworks.plan.candidate import Candidate, candidate, notes
+from tokenworks.plan.capacity import capacity_problems, sized
+from tokenworks.plan.cost import cost_plan, cost_problems
 from tokenworks.plan.gateway import gateway_plan, gateway_problems
 from tokenworks.plan.model import model_plan
 from tokenworks.plan.placement import Demand, Room, unplaceable
 from tokenworks.plan.types import Decided, Plan, PoolPlan
+from tokenworks.sizing.cold_start import cold_start
 
 
 def resolve(loaded: LoadedEnvironment, lock: Lock) -> Plan:
@@ -24,6 +28,37 @@ def resolve(loaded: LoadedEnvironment, lock: Lock) -> Plan:
     Raises:
         ConfigError: with every problem, each at its key path and line.
     """
+    ready = _fitting(loaded, lock)
+    rate = loaded.environment.weights_storage.read_mib_per_second
+    measured = (loaded.environment.start_up or StartUp()).model_dump()
+    times = [cold_start(one.manifest.total_bytes, rate, **measured) for one in ready]
+    fleet = [sized(loaded, one, start) for one, start in zip(ready, times, strict=True)]
+    ready = [one.candidate for one in fleet]
+    _refuse(list(_placement_problems(loaded, ready)))
+    cost = cost_plan(loaded, fleet, times)
+    admitted = {one.candidate.model.name: one.admitted for one in fleet}
+    return Plan(
+        environment=loaded.name,
+        platform=loaded.environment.platform,
+        weights_read_mib_per_second=rate,
+        pools=tuple(_pool_plan(pool, ready) for pool in loaded.environment.node_pools),
+        models=tuple(
+            model_plan(loaded, one, _demands(ready, one.candidate.pool.name), start)
+            for one, start in zip(fleet, times, strict=True)
+        ),
+        gateway=gateway_plan(loaded, lock, admitted),
+        system_nodes=Decided(
+            max(2, loaded.environment.gateway.replicas),
+            "one for each gateway pod and at least two, so that losing a node leaves a gateway",
+        ),
+        cost=cost,
+        notes=tuple(note for one in ready for note in notes(one)),
+        advice=advices(loaded, fleet, times, cost),
+    )
+
+
+def _fitting(loaded: LoadedEnvironment, lock: Lock) -> list[Candidate]:
+    """Every model, ready to be sized; or every reason why one of them cannot be."""
     pools = _known_pools(loaded)
     judged = [candidate(loaded, i, pools, lock) for i in range(len(loaded.environment.models))]
     ready = [one for one in judged if isinstance(one, Candidate)]
@@ -31,22 +66,12 @@ def resolve(loaded: LoadedEnvironment, lock: Lock) -> Plan:
         [
             *_pool_problems(loaded),
             *(problem for one in judged if not isinstance(one, Candidate) for problem in one),
+            *capacity_problems(loaded, ready),
             *gateway_problems(loaded, lock),
+            *cost_problems(loaded),
         ]
     )
-    _refuse(list(_placement_problems(loaded, ready)))
-    return Plan(
-        environment=loaded.name,
-        platform=loaded.environment.platform,
-        pools=tuple(_pool_plan(pool, ready) for pool in loaded.environment.node_pools),
-        models=tuple(model_plan(loaded, c, _demands(ready, c.pool.name)) for c in ready),
-        gateway=gateway_plan(loaded, lock),
-        system_nodes=Decided(
-            max(2, loaded.environment.gateway.replicas),
-            "one for each gateway pod and at least two, so that losing a node leaves a gateway",
-        ),
-        notes=tuple(note for one in ready for note in notes(one)),
-    )
+    return ready
 
 
 def _refuse(problems: list[Problem]) -> None:

@@ -12,10 +12,8 @@ from tokenworks.facts.instances import Instance
 from tokenworks.facts.models import ModelConfig
 from tokenworks.facts.node_reserve import allocatable_cpu_millicores, allocatable_memory_mib
 from tokenworks.plan.types import Decided
-
-REDUNDANCY = 1.3
-"""Replicas beyond the peak: one may fail, one may roll, and the estimate may be 20 % short; 1.3
-means that the fleet runs at 77 % of its limit at the peak."""
+from tokenworks.sizing import capacity
+from tokenworks.sizing.parallelism import tensor_parallel_sizes
 
 PROCESS_HOST_MEMORY_MIB = 4096
 """Allowance for each rank's process: CUDA context, tokenizer, pinned buffers."""
@@ -25,17 +23,7 @@ MINIMUM_BATCH_SIZE = 8
 
 def allowed_tensor_parallel(config: ModelConfig, instance: Instance) -> tuple[int, ...]:
     """GPU counts over which a replica may be split: they divide heads and fit on one node."""
-    known = tensorrt_llm.ACTIVATION_COEFFICIENTS
-    return tuple(
-        size
-        for size in known
-        if size <= instance.gpu_count
-        and instance.gpu_count % size == 0
-        and config.attention_heads % size == 0
-        and config.intermediate_size % size == 0
-        and config.vocabulary % size == 0
-        and (config.kv_heads % size == 0 or size % config.kv_heads == 0)
-    )
+    return tensor_parallel_sizes(config, instance.gpu_count)
 
 
 def max_num_tokens(model: Model) -> Decided[int]:
@@ -60,20 +48,27 @@ def budget(model: Model, config: ModelConfig, gpu: Gpu, tensor_parallel: int) ->
 
 
 def needed_replicas(model: Model, memory: MemoryBudget) -> int:
-    """Replicas that carry the peak with redundancy."""
-    return math.ceil(model.peak_concurrency / memory.sequences * REDUNDANCY)
+    """Replicas that hold the peak with redundancy, and still hold it with one of them gone."""
+    return capacity.needed_replicas(model.peak_concurrency, memory.sequences)
 
 
 def replicas(model: Model, memory: MemoryBudget) -> Decided[int]:
     """How many replicas run: as asked, else as many as the peak needs."""
     needed = needed_replicas(model, memory)
-    law = (
-        f"peak {model.peak_concurrency} / {memory.sequences} sequences per replica x {REDUNDANCY} "
-        f"= {needed}"
-    )
+    law = replicas_law(model.peak_concurrency, memory.sequences)
     if model.replicas is not None:
-        return Decided(model.replicas, f"asked for; {law}")
-    return Decided(needed, law)
+        return Decided(model.replicas, f"asked for; {law}", ("memory",))
+    return Decided(needed, law, ("memory",))
+
+
+def replicas_law(peak: float, limit: int) -> str:
+    """The sentence that goes with ``needed_replicas``."""
+    with_redundancy = peak / limit * float(capacity.REDUNDANCY)
+    return (
+        f"peak {peak:g} / {limit} sequences per replica x {float(capacity.REDUNDANCY)} = "
+        f"{with_redundancy:.1f}, and one more than the {math.ceil(peak / limit)} that carry the "
+        f"peak: {capacity.needed_replicas(peak, limit)}"
+    )
 
 
 def max_batch_size(model: Model) -> Decided[int]:

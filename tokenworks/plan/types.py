@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
 from tokenworks.engines.tensorrt_llm import MemoryBudget
 from tokenworks.facts.gpus import Gpu
 from tokenworks.facts.instances import Instance
-from tokenworks.sizing.start_up import StartUp
+from tokenworks.sizing.advice import Advice
+from tokenworks.sizing.capacity import Surge
+from tokenworks.sizing.cold_start import ColdStart
+from tokenworks.sizing.cost import IdleNight, Money, MonthlyCost, Views, Volume
 
 T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True)
 class Decided(Generic[T_co]):
-    """A value that was decided, and why."""
+    """A value that was decided, why, and the keys of the decisions that it rests on.
+
+    A key is relative to the part of the plan that holds the decision, or starts with ``/``.
+    """
 
     value: T_co
     because: str
+    rests_on: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +133,55 @@ class Rollout:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What one model is asked: rates at the peak and on the mean of the month, and lengths."""
+
+    prompt_tokens: int
+    output_tokens: int
+    peak_requests_per_second: Fraction
+    mean_requests_per_second: Fraction | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """What one replica serves at its limit: a range when it is estimated, one value measured.
+
+    Requests a second, output tokens a second, seconds of a request and to its first token; ``low``
+    and ``high`` of each are the pessimistic and the optimistic end.
+    """
+
+    measured: bool
+    requests_per_second: tuple[float, float]
+    output_tokens_per_second: tuple[float, float]
+    request_seconds: tuple[float, float]
+    first_token_seconds: tuple[float, float]
+    unloaded_first_token_seconds: tuple[float, float]
+    asked: Asked
+
+    @property
+    def planned_requests_per_second(self) -> float:
+        """The pessimistic end, on which the plan rests."""
+        return self.requests_per_second[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapacityPlan:
+    """How much one replica and the fleet carry, what may wait, and what happens beyond the peak.
+
+    ``rates`` is None where neither traffic is given nor the GPU's speed is known.
+    """
+
+    peak_sequences: Decided[int]
+    sequences_per_replica: Decided[int]
+    rates: Decided[Rates] | None
+    needed_replicas: Decided[int]
+    carried_sequences: Decided[int]
+    queued_requests: Decided[int]
+    warm_replicas: Decided[int]
+    surges: tuple[Surge, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelPlan:
     """Everything about one served model: what runs, where, how large and how it rolls."""
 
@@ -144,7 +202,10 @@ class ModelPlan:
     environment_variables: dict[str, str]
     port: int
     metrics_path: str
-    start_up: Decided[StartUp]
+    capacity: CapacityPlan
+    cold_start: Decided[ColdStart]
+    rollout_limit_seconds: Decided[int]
+    schedule_lead_seconds: Decided[int]
     startup_probe: Decided[Probe]
     readiness_probe: Decided[Probe]
     liveness_probe: Decided[Probe]
@@ -159,16 +220,87 @@ class ModelPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NodeCost:
+    """What the nodes of one pool cost, and where their price is from."""
+
+    pool: str
+    nodes: int
+    per_node_hour: Decimal
+    source: str
+
+    @property
+    def per_hour(self) -> Money:
+        """All nodes of the pool."""
+        return self.nodes * Money(self.per_node_hour)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """Cents of a month at one load: self-hosted, and by the API."""
+
+    tokens_per_day: int
+    self_hosted_cents: int
+    api_cents: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossover:
+    """Where self-hosting becomes cheaper than the API, and both lines around that load.
+
+    ``tokens_per_day`` is None where it never does; ``load_tokens_per_day`` is the workload's own.
+    """
+
+    api: str
+    tokens_per_day: Decided[int | None]
+    load_tokens_per_day: int
+    curve: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCost:
+    """One model's part of a month: the views, how much of the fleet is used, the API beside it.
+
+    ``views``, ``volume`` and ``use`` are None where the traffic or its mean is unknown.
+    """
+
+    model: str
+    month: MonthlyCost
+    because: str
+    volume: Volume | None
+    views: Views | None
+    use: Decided[Fraction] | None
+    gpu_seconds_per_thousand_tokens: Fraction | None
+    tenant_month_cents: dict[str, int]
+    crossover: Crossover | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostPlan:
+    """What the environment costs, in one currency; nothing where a type is ``unpriced``."""
+
+    currency: str
+    nodes: tuple[NodeCost, ...]
+    unpriced: tuple[str, ...]
+    month: Decided[MonthlyCost] | None
+    models: tuple[ModelCost, ...]
+    night: Decided[IdleNight] | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """Everything decided from one environment.
 
-    ``notes`` are sentences about what is allowed but should be known before it is deployed.
+    ``notes`` are sentences about what is allowed but should be known before it is deployed,
+    ``advice`` are findings about whether it is the right thing to deploy.
     """
 
     environment: str
     platform: str
+    weights_read_mib_per_second: int
     pools: tuple[PoolPlan, ...]
     models: tuple[ModelPlan, ...]
     gateway: GatewayPlan
     system_nodes: Decided[int]
+    cost: CostPlan
     notes: tuple[str, ...]
+    advice: tuple[Advice, ...]

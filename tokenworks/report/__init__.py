@@ -1,0 +1,1 @@
+"""What people read of a plan beside its decisions: bars, times, money, curves, reasons."""
