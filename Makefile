@@ -42,4 +42,5 @@ lint: setup
 	$(BIN)/mypy
 
 bench: setup
+	$(BIN)/python -m benchmarks.sizing
 	$(BIN)/python -m benchmarks.preview

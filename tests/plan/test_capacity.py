@@ -97,14 +97,18 @@ def test_asked_replicas_stay_and_are_told_when_they_are_too_few(planned: Planned
     assert "models[1].replicas: 2 replicas are asked for, the traffic needs 4" in findings(plan)
 
 
-def test_the_gateway_lets_in_what_runs_and_what_may_wait(planned: Planned) -> None:
-    plan = planned()
-    for route, model in zip(plan.gateway.routes, plan.models, strict=True):
-        known = model.capacity
-        assert (
-            route.max_concurrent_requests
-            == known.carried_sequences.value + known.queued_requests.value
+def test_one_gateway_lets_in_twice_the_peak_however_many_replicas_there_are(
+    planned: Planned,
+) -> None:
+    limits = []
+    for replicas in (2, 3):
+        plan = planned(
+            TEXT.replace("peak_concurrency: 16", f"peak_concurrency: 16\n    replicas: {replicas}")
         )
+        limits.append([route.max_concurrent_requests for route in plan.gateway.routes])
+        for limit, model in zip(limits[-1], plan.models, strict=True):
+            assert limit >= 2 * model.capacity.peak_sequences.value
+    assert limits[0] == limits[1]
 
 
 def test_beyond_the_peak_the_rest_is_refused_and_the_longest_wait_meets_the_target(

@@ -101,7 +101,7 @@ class ModelServer(Workload):
                     ),
                 },
             },
-            opts=self.child(),
+            opts=pulumi.ResourceOptions(parent=self, custom_timeouts=_patience(model)),
         )
 
     def _service(self) -> Service:
@@ -144,3 +144,9 @@ class ModelServer(Workload):
             },
             opts=self.child(),
         )
+
+
+def _patience(model: ModelPlan) -> pulumi.CustomTimeouts:
+    """Pulumi would give up on a rollout after ten minutes, long before it counts as stuck."""
+    limit = f"{model.rollout_limit_seconds.value}s"
+    return pulumi.CustomTimeouts(create=limit, update=limit)

@@ -21,7 +21,7 @@ from tokenworks.sizing.cold_start import ColdStart, warm_replicas
 from tokenworks.sizing.roofline import Replica
 
 ADMITTED_PEAKS = 2
-"""Without a latency target the gateway lets in this many times the peak; the rest is refused."""
+"""One gateway lets in this many times the peak; the rest is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,13 +119,9 @@ class Sized:
 
     @property
     def admitted(self) -> int:
-        """Requests that the gateway lets in at once: those that run, and those that may wait."""
-        model, known = self.candidate.model, self.capacity
-        if model.traffic is None or model.traffic.time_to_first_token_seconds is None:
-            return ADMITTED_PEAKS * model.peak_concurrency
-        if known.rates is None:
-            return ADMITTED_PEAKS * max(model.peak_concurrency, known.peak_sequences.value)
-        return known.carried_sequences.value + known.queued_requests.value
+        """Requests that one gateway lets in at once; it does not follow replicas up and down."""
+        peak = max(self.candidate.model.peak_concurrency, self.capacity.peak_sequences.value)
+        return ADMITTED_PEAKS * peak
 
 
 def _limit(one: Candidate, test: LoadTest | None) -> _Limit:
@@ -328,7 +324,8 @@ def _queued(
     return Decided(
         size,
         f"{rate:.2f} requests/s leave the fleet; {target:g} s to the first token less "
-        f"{first:.2f} s without a queue is how long one may wait; the rest is refused at once",
+        f"{first:.2f} s without a queue is how long one may wait; whoever queues behind "
+        "them misses the target",
         ("capacity.rates", "replicas"),
     )
 

@@ -78,7 +78,7 @@ def surge_table(model: ModelPlan) -> Table:
         )
         for surge in model.capacity.surges
     ]
-    headings = ("load", "sequences", "run", "wait", "refused", "refused share", "longest wait")
+    headings = ("load", "sequences", "run", "wait", "miss the target", "share", "longest wait")
     return filled(f"{model.name}: beyond the peak", headings, rows)
 
 
