@@ -20,7 +20,8 @@ from tokenworks.engines.law import parse_version
 from tokenworks.errors import ConfigError
 from tokenworks.facts.memory_constants import Constant
 from tokenworks.facts.model_reading import read_document
-from tokenworks.facts.models import ModelConfig, model_shapes
+from tokenworks.facts.models import ModelConfig
+from tokenworks.facts.shipped_models import model_shapes
 
 ROOT = Path(__file__).resolve().parents[1]
 CASES = ROOT / "tests" / "cases" / "memory" / "public_logs.json"

@@ -22,7 +22,7 @@ from benchmarks.public_formulas import aiconfigurator, weights_and_kv
 from tokenworks.engines.memory_cases import SizedCase, size_case
 from tokenworks.facts.memory_constants import Constants
 from tokenworks.facts.model_reading import read_models
-from tokenworks.facts.models import model_shapes
+from tokenworks.facts.shipped_models import model_shapes
 
 ANSWERS = ("reported", "outcome", "notes", "failed_resource", "label_confidence", "completeness")
 VERDICTS = ("fits", "kv_too_small", "does_not_fit", "cannot tell")

@@ -14,7 +14,7 @@ from tests.memory_cases import CASES, log
 from tokenworks.engines.memory_cases import size_case
 from tokenworks.facts.memory_constants import constants
 from tokenworks.facts.model_reading import read_document
-from tokenworks.facts.models import model_shapes
+from tokenworks.facts.shipped_models import model_shapes
 
 OUTCOMES = predict(CASES, model_shapes(), ours())
 HELD_OUT = [outcome for fold in held_out(CASES, model_shapes(), 5) for outcome in fold]

@@ -11,7 +11,8 @@ import pytest
 from tokenworks.environment.lock import read_lock
 from tokenworks.environment.weights import read_manifest
 from tokenworks.errors import ConfigError
-from tokenworks.facts.models import BYTES_PER_PARAMETER, models
+from tokenworks.facts.models import BYTES_PER_PARAMETER
+from tokenworks.facts.shipped_models import models
 from tokenworks.sizing.memory import parameters
 
 STACKS = Path(__file__).resolve().parents[2] / "stacks"

@@ -10,7 +10,7 @@ import pytest
 
 from tokenworks.errors import ConfigError
 from tokenworks.facts.model_reading import read_document, read_models
-from tokenworks.facts.models import models
+from tokenworks.facts.shipped_models import models
 from tokenworks.sizing.memory import parameters
 
 CONFIG: dict[str, Any] = {

@@ -12,7 +12,7 @@ from tests.memory_cases import CASES, FILE, H100
 from tokenworks.cli import app
 from tokenworks.engines.memory_cases import size_case
 from tokenworks.engines.remedies import remedies
-from tokenworks.facts.models import model_shapes
+from tokenworks.facts.shipped_models import model_shapes
 
 KEYS = {"id", "weights_gib_per_gpu", "kv_cache_gib_per_gpu", "kv_cache_tokens", "verdict"}
 

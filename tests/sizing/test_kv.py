@@ -9,8 +9,9 @@ from tokenworks.engines.law import Workload
 from tokenworks.engines.vllm import padded_share
 from tokenworks.facts.cards import find_card
 from tokenworks.facts.model_reading import read_document
-from tokenworks.facts.models import ModelConfig, model_shapes
+from tokenworks.facts.models import ModelConfig
 from tokenworks.facts.quantization import NONE
+from tokenworks.facts.shipped_models import model_shapes
 from tokenworks.sizing.memory import GIB, kv_bytes_per_token, state_bytes
 from tokenworks.sizing.memory.kv import sequence_bytes
 

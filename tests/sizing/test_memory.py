@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tokenworks.engines.tensorrt_llm import memory_budget
 from tokenworks.facts.gpus import GPUS
-from tokenworks.facts.models import ModelConfig, models
+from tokenworks.facts.models import ModelConfig
+from tokenworks.facts.shipped_models import models
 from tokenworks.sizing.memory import (
     kv_bytes_per_token,
     kv_heads_per_gpu,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.memory_cases import CASES, H100, log
 from tokenworks.engines.memory_cases import LAWS, SizedCase, size_case
 from tokenworks.facts.cards import find_card
-from tokenworks.facts.models import model_shapes
+from tokenworks.facts.shipped_models import model_shapes
 
 asked = st.fixed_dictionaries(
     {

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenworks.facts.model_reading import read_document
-from tokenworks.facts.models import ModelConfig, model_shapes
+from tokenworks.facts.models import ModelConfig
+from tokenworks.facts.shipped_models import model_shapes
 from tokenworks.sizing.parallelism import Machines, arrangements, choose, tensor_parallel_sizes
 
 P5 = Machines(nodes=2, gpus_per_node=8, interconnect="nvswitch")

@@ -1,17 +1,8 @@
-"""What a model is made of: the shapes from which memory is computed.
-
-Shipped are the ``config.json`` files under ``models/``, from which environments are planned, and
-``model_shapes.json``: what is publicly known of many more, often incomplete, with the source of
-each. Both, and a file or directory of the user's own, are read by ``model_reading``.
-"""
+"""What a model is made of: the shapes from which memory is computed."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from typing import Any
 
 BYTES_PER_PARAMETER = {"bfloat16": 2, "float16": 2, "float32": 4}
 """Bytes of one unquantised parameter, by the ``torch_dtype`` of a checkpoint."""
@@ -126,33 +117,3 @@ class ModelConfig:
         dense = self.dense_layers == 0 or self.intermediate_size > 0
         expert = self.experts is None or self.experts.intermediate_size > 0
         return dense and expert and not self.unknown
-
-
-@cache
-def models() -> dict[str, ModelConfig]:
-    """Every shipped ``config.json``, by repository: the models that environments may name."""
-    from tokenworks.facts.model_reading import read_document
-
-    folder = resources.files(__package__).joinpath("models")
-    documents = [json.loads(entry.read_text("utf-8")) for entry in folder.iterdir()]
-    configs = (
-        read_document(
-            str(document["repository"]),
-            {
-                **document["config"],
-                "source": document["source"],
-                "total_parameters": document["total_parameters"],
-            },
-        )
-        for document in documents
-    )
-    return {config.repository: config for config in sorted(configs, key=lambda c: c.repository)}
-
-
-@cache
-def model_shapes() -> dict[str, dict[str, Any]]:
-    """What is known of every shipped model, by name, as it was read; see ``model_reading``."""
-    text = resources.files(__package__).joinpath("model_shapes.json").read_text("utf-8")
-    known = json.loads(text)
-    assert isinstance(known, dict)  # noqa: S101  (a shipped file, checked by the tests)
-    return known

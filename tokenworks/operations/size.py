@@ -14,7 +14,7 @@ from tokenworks.engines.memory_cases import SizedCase, size_case
 from tokenworks.engines.remedies import remedies
 from tokenworks.errors import ConfigError, Problem
 from tokenworks.facts.model_reading import read_models
-from tokenworks.facts.models import model_shapes
+from tokenworks.facts.shipped_models import model_shapes
 
 HEADINGS = (
     "case",

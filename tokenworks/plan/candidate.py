@@ -15,7 +15,8 @@ from tokenworks.environment.yaml_source import KeyPath
 from tokenworks.errors import Problem
 from tokenworks.facts.gpus import GPUS, Gpu
 from tokenworks.facts.instances import Instance, instances
-from tokenworks.facts.models import ModelConfig, models
+from tokenworks.facts.models import ModelConfig
+from tokenworks.facts.shipped_models import models
 from tokenworks.plan import sizes
 from tokenworks.plan.placement import Demand
 from tokenworks.plan.types import Decided
