@@ -8,6 +8,8 @@ leave the repository wrong.
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -26,6 +28,7 @@ from policy.rule import Family, Finding, Rule, Severity
 from policy.rules import RULES
 
 NAME: Final = "tokenworks"
+PARENT_CHECK_SECONDS: Final = 1.0
 
 _DESCRIPTIONS: Final[dict[Family, str]] = {
     Family.EXPOSURE: "Engines are reached through the gateway, and through nothing else.",
@@ -39,7 +42,18 @@ _SEVERITIES: Final[dict[Severity, PackSeverity]] = {
 
 def start() -> None:
     """Serve the pack to the engine; returns only when the engine ends it."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     PolicyPack(name=NAME, enforcement_level=EnforcementLevel.MANDATORY, policies=policies())
+
+
+def _end_with(parent: int) -> None:
+    """End when the engine that started the pack does; a killed one cannot say so.
+
+    The SDK's server otherwise waits for it for ever (pulumi-policy 1.21).
+    """
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_SECONDS)
+    os._exit(0)
 
 
 def policies() -> list[Policy]:

@@ -59,6 +59,12 @@ def urns(checkout: Checkout) -> Counter[str]:
     return found
 
 
+def update_processes(checkout: Checkout) -> list[str]:
+    """What belongs to an update, as against the cluster: tool, engine, policy pack, program."""
+    cluster = str(checkout.path / ".tokenworks" / "local")
+    return [line for line in checkout.processes() if cluster not in line]
+
+
 def kill_group(process: subprocess.Popen[bytes]) -> None:
     os.killpg(process.pid, signal.SIGKILL)
 
@@ -75,6 +81,7 @@ def test_up_after_a_kill_in_the_middle_loses_and_doubles_nothing(
     wait_for(lambda: has_objects(fresh, "deployments", 1))
     kill(process)
     process.wait()
+    wait_for(lambda: not update_processes(fresh))
     done = fresh.tokenworks("up", "local", "--yes")
     assert "local-serving" in done.stderr
     found = urns(fresh)
