@@ -38,10 +38,15 @@ def exclusive(folder: Path) -> Iterator[None]:
     The folder is made if need be, again if another process removed it meanwhile.
     """
     while True:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
+            continue
+        except FileExistsError:
+            # It vanished between the attempt to make it and the look at what is there instead.
+            if folder.exists() and not folder.is_dir():
+                raise
             continue
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
