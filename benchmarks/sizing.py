@@ -2,7 +2,9 @@
 
 Run ``python -m benchmarks.sizing [--cases FILE] [--models FILE] [--folds N]``. Prints the error of
 weights and KV cache (median, 90th percentile, worst), the outcomes as a confusion table, and the
-same for folds that the constants were not fitted to.
+same for folds that the constants were not fitted to. A case that names no model whose shape is
+known, or no GPU and no memory, has no answer and stands apart; of all others a missing verdict
+counts as a refusal.
 """
 
 from __future__ import annotations
@@ -25,7 +27,20 @@ from tokenworks.facts.model_reading import read_models
 from tokenworks.facts.shipped_models import model_shapes
 
 ANSWERS = ("reported", "outcome", "notes", "failed_resource", "label_confidence", "completeness")
-VERDICTS = ("fits", "kv_too_small", "does_not_fit", "cannot tell")
+UNNAMED = "unnamed"
+NO_VERDICT = "no verdict"
+VERDICTS = ("fits", "kv_too_small", "does_not_fit", NO_VERDICT, UNNAMED)
+NAMING = ("model", "gpu", "num_hidden_layers")
+"""Keys at which the law refuses what names no model, no shape or no GPU."""
+
+BUDGET_PARTS = (
+    "weights_gib_per_gpu",
+    "activation_peak_gib",
+    "non_torch_gib",
+    "kv_cache_gib_per_gpu",
+)
+MOST_OVER = 1.02
+
 Records = Mapping[str, Mapping[str, Any]]
 Predict = Callable[[Mapping[str, Any], Records], SizedCase]
 
@@ -45,7 +60,34 @@ class Outcome:
     @property
     def verdict(self) -> str:
         """The predicted outcome."""
-        return self.sized.verdict or "cannot tell"
+        return self.sized.verdict or (NO_VERDICT if self.named else UNNAMED)
+
+    @property
+    def named(self) -> bool:
+        """Whether the case names both a model with a shape and a GPU or its memory."""
+        gpu = self.case.get("gpu") or {}
+        refused_at = (self.sized.error or "").split(":")[0]
+        return bool(self.case.get("model") and any(gpu.values())) and refused_at not in NAMING
+
+    @property
+    def contradicts_itself(self) -> bool:
+        """Whether a vLLM log reports more in use than the share that is recorded beside it.
+
+        The parts of a budget add up to share x total within 0.02 % in every other such log on one
+        stage, so that more than 2 % over is a share that was written down wrong.
+        """
+        said = self.case.get("reported") or {}
+        gpu, share = self.case.get("gpu") or {}, self.case.get("memory_fraction")
+        parts = [float(said[part]) for part in BUDGET_PARTS if said.get(part) is not None]
+        total = gpu.get("reported_total_gib")
+        if (
+            self.case["engine"] != "vllm"
+            or not share
+            or not total
+            or len(parts) < len(BUDGET_PARTS)
+        ):
+            return False
+        return sum(parts) > MOST_OVER * float(share) * float(total)
 
     def error(self, reported: str, predicted: float | None) -> float | None:
         """Relative error of one figure, where a log states it above zero."""
@@ -119,11 +161,20 @@ def rates(outcomes: Sequence[Outcome]) -> Iterable[str]:
     """The two figures that matter: failed starts called fitting, and good ones refused."""
     failed = [o for o in outcomes if not o.started]
     wrong = sum(o.verdict == "fits" for o in failed)
-    decided = [o for o in outcomes if o.started and o.verdict != "cannot tell"]
-    refused = sum(o.verdict != "fits" for o in decided)
+    started = [o for o in outcomes if o.started and o.named]
+    refused = sum(o.verdict != "fits" for o in started)
     yield f'  failed starts called "fits": {wrong} of {len(failed)}'
-    share = f" ({refused / len(decided):.0%})" if decided else ""
-    yield f"  started cases refused: {refused} of {len(decided)} that were decided{share}"
+    share = f" ({refused / len(started):.1%})" if started else ""
+    yield f"  started cases refused: {refused} of {len(started)} with a model and a GPU{share}"
+    sound = [o for o in started if not o.contradicts_itself]
+    if len(sound) < len(started):
+        refused = sum(o.verdict != "fits" for o in sound)
+        share = f"{refused / len(sound):.1%}" if sound else "none"
+        yield f"  without logs that contradict themselves: {refused} of {len(sound)} ({share})"
+    answered = sum(o.verdict not in (NO_VERDICT, UNNAMED) for o in outcomes)
+    unnamed = sum(not o.named for o in outcomes)
+    missing = len(outcomes) - answered - unnamed
+    yield f"  verdicts: {answered}; {UNNAMED}: {unnamed}; {NO_VERDICT}: {missing}"
 
 
 def main() -> None:

@@ -124,13 +124,16 @@ def _memory(model: ModelPlan) -> Table:
     memory = model.memory
     table = _table(f"{model.name}: memory of each GPU", "part", "GiB", "share", "because")
     spare = memory.usable_bytes - sum(size for _, size, _ in memory.rows())
-    kept = ("kept free", spare, "for what the allowances miss, and for sampling")
+    sampling = f"sampling takes {memory.after_bytes / GIB:.2f} GiB of it and of the activations'"
+    kept = ("kept free", spare, f"for what no law foresees; {sampling}")
     usable = ("usable", memory.usable_bytes, "what engines report, not the catalogue")
     for name, size, because in (*memory.rows(), kept, usable):
         table.add_row(name, f"{size / GIB:.2f}", f"{size / memory.usable_bytes:.0%}", because)
     held = f"{memory.kv_cache_tokens} tokens, {memory.kv_bytes_per_token} bytes each on each GPU"
     full = f"{memory.sequences} sequences of {memory.max_model_len_tokens} tokens"
     table.add_row("KV cache holds", "", "", f"{held}: {full}")
+    for bound in memory.bounds:
+        table.add_row("safe end", "", "", bound)
     return table
 
 

@@ -56,7 +56,7 @@ def test_deployments_carry_what_was_planned(plan: Plan, recorded: list[RecordedR
         }
         (engine,) = pod(recorded, model)["containers"]
         assert tuple(engine["command"]) == model.command
-        assert engine["resources"]["limits"]["nvidia.com/gpu"] == str(model.tensor_parallel.value)
+        assert engine["resources"]["limits"]["nvidia.com/gpu"] == str(model.gpus_per_replica)
         for name, probe in (
             ("startupProbe", model.startup_probe.value),
             ("readinessProbe", model.readiness_probe.value),
@@ -94,9 +94,25 @@ def test_an_engine_can_write_to_its_caches_and_to_nothing_else(
             "medium": "Memory",
             "sizeLimit": f"{model.shared_memory_mib.value}Mi",
         }
+        assert volumes["cache"]["emptyDir"] == {"sizeLimit": f"{model.cache_volume_gib.value}Gi"}
+        scratch = {"sizeLimit": f"{model.scratch_volume_gib.value}Gi"}
+        assert volumes["scratch"]["emptyDir"] == scratch
         homes = {e["name"]: e["value"] for e in engine["env"] if e["value"].startswith("/")}
         assert {"HOME", "HF_HOME", "TRITON_CACHE_DIR"} <= set(homes)
         assert all(value.startswith("/cache") for value in homes.values())
+
+
+def test_the_weights_gate_has_the_memory_that_its_threads_need(
+    plan: Plan, recorded: list[RecordedResource]
+) -> None:
+    for model in plan.models:
+        (gate,) = pod(recorded, model)["initContainers"]
+        memory = f"{model.weights_gate_memory_mib.value}Mi"
+        cpu = f"{model.weights_gate_cpu_millicores.value}m"
+        assert gate["resources"] == {
+            "requests": {"cpu": cpu, "memory": memory},
+            "limits": {"memory": memory},
+        }
 
 
 def test_an_engine_tells_nobody_and_asks_no_hub(

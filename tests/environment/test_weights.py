@@ -11,8 +11,9 @@ import pytest
 from tokenworks.environment.lock import read_lock
 from tokenworks.environment.weights import read_manifest
 from tokenworks.errors import ConfigError
+from tokenworks.facts.model_reading import read_document
 from tokenworks.facts.models import BYTES_PER_PARAMETER
-from tokenworks.facts.shipped_models import models
+from tokenworks.facts.shipped_models import model_shapes
 from tokenworks.sizing.memory import parameters
 
 STACKS = Path(__file__).resolve().parents[2] / "stacks"
@@ -41,7 +42,7 @@ def read(folder: Path, content: Any) -> str:
 def test_the_files_of_a_real_manifest_hold_the_parameters_of_the_model(file: Path) -> None:
     content = json.loads(file.read_text("utf-8"))
     real = read_manifest(file, repository=content["repository"], revision=content["revision"])
-    config = models()[real.repository]
+    config = read_document(real.repository, model_shapes()[real.repository])
     tensors = sum(entry.bytes for entry in real.files if entry.path.endswith(".safetensors"))
     expected = parameters(config).total * BYTES_PER_PARAMETER[config.dtype]
     assert tensors == pytest.approx(expected, rel=1e-4)  # the rest are file headers

@@ -28,7 +28,7 @@ def test_every_case_is_answered_once_and_in_order() -> None:
     assert code == 0
     assert [answer["id"] for answer in answers] == [case["id"] for case in CASES]
     for answer in answers:
-        assert set(answer) - {"error"} == KEYS
+        assert set(answer) - {"error", "note"} == KEYS
 
 
 def test_models_of_the_user_replace_those_shipped(tmp_path: Path) -> None:
@@ -46,6 +46,34 @@ def test_people_get_a_table_with_what_would_fit(tmp_path: Path) -> None:
     assert code == 0
     assert "kv_too_small" in output
     assert "max_model_len of at most" in output
+
+
+def test_one_bad_case_costs_no_other_its_answer(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.json"
+    bad = [None, 7, {}, {**H100, "gpu": [1]}, {**H100, "model": {"a": 1}}, {**H100, "engine": []}]
+    cases.write_text(json.dumps([*bad, H100]))
+    code, output = run("--cases", str(cases), "--json")
+    answers = json.loads(output)
+    assert code == 0
+    assert [answer["verdict"] for answer in answers] == [None] * len(bad) + ["fits"]
+    assert all("error" in answer for answer in answers[:-1])
+
+
+def test_models_that_the_user_leaves_out_are_those_that_are_shipped(tmp_path: Path) -> None:
+    cases, models = tmp_path / "cases.json", tmp_path / "models.json"
+    cases.write_text(json.dumps([H100]))
+    models.write_text(json.dumps({"mine": model_shapes()[H100["model"]]}))
+    _, output = run("--cases", str(cases), "--models", str(models), "--json")
+    assert json.loads(output)[0]["verdict"] == "fits"
+
+
+def test_a_table_is_printed_of_cards_that_leave_their_size_open(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.json"
+    a100 = {**H100, "gpu": {"name": "NVIDIA A100"}, "model": "Qwen/Qwen2.5-72B-Instruct"}
+    cases.write_text(json.dumps([a100]))
+    code, output = run("--cases", str(cases))
+    assert code == 0
+    assert "does_not_fit" in output
 
 
 @pytest.mark.parametrize("text", ["{}", "nonsense", "3"])

@@ -141,7 +141,15 @@ def test_a_mean_longer_than_the_longest_sequence_is_refused(planned: Planned) ->
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("gpu", "h200"), ("tensor_parallel", 4), ("engine_version", "1.1.0"), ("repository", "a/b")],
+    [
+        ("gpu", "h200"),
+        ("tensor_parallel", 4),
+        ("pipeline_parallel", 2),
+        ("expert_parallel", 2),
+        ("attention_data_parallel", True),
+        ("engine_version", "1.1.0"),
+        ("repository", "a/b"),
+    ],
 )
 def test_a_load_test_of_something_else_is_refused(planned: Planned, key: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=rf"measured {key} {value}, planned are {key}"):

@@ -110,6 +110,16 @@ def test_every_decision_of_a_plan_can_be_explained_by_its_key(plan: Plan) -> Non
         assert first.because
 
 
+def test_what_was_told_before_is_named_and_not_told_again(plan: Plan) -> None:
+    chain = explain(plan, "models.qwen.config_file")
+    again = [reason for reason in chain if reason.because == "as above"]
+    assert again
+    assert [reason.key for reason in chain].count("KV cache") == 1
+    for reason in again:
+        earlier = [one.key for one in chain[: chain.index(reason)]]
+        assert reason.key in earlier
+
+
 def test_an_index_is_as_good_as_a_name(plan: Plan) -> None:
     assert explain(plan, "models[1].replicas") == explain(plan, "models.qwen.replicas")
 

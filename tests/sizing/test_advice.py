@@ -43,7 +43,11 @@ def test_a_load_below_the_crossover_is_told_by_how_much() -> None:
 
 
 def split(gpus_per_replica: int, replicas: int) -> Split:
-    return Split(gpus_per_replica=gpus_per_replica, replicas=replicas)
+    return Split(
+        spelt=f"tensor_parallel {gpus_per_replica}",
+        gpus_per_replica=gpus_per_replica,
+        replicas=replicas,
+    )
 
 
 def test_a_split_is_named_where_replicas_carry_the_peak_on_no_more_gpus() -> None:
@@ -60,9 +64,11 @@ def test_the_fewest_gpus_are_never_too_many() -> None:
     assert advice.replicas_are_better("k", asked=split(2, 3), fewest=split(2, 3)) is None
 
 
-def test_a_memory_fraction_above_95_percent_waits_for_the_peak_to_fail() -> None:
-    assert "0.97 is above 0.95" in said(advice.high_memory_fraction("k", 0.97))
-    assert advice.high_memory_fraction("k", 0.95) is None
+def test_a_memory_share_above_95_percent_waits_for_the_peak_to_fail() -> None:
+    found = said(advice.high_memory_share("k", 97.5))
+    assert "takes 97.5% of free memory, more than 95%" in found
+    assert "use at most 95" in found
+    assert advice.high_memory_share("k", 95) is None
 
 
 def test_what_a_cost_leaves_out_is_named_and_nothing_else() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.memory_cases import log
 from tokenworks.engines.law import Workload
-from tokenworks.engines.vllm import padded_share
+from tokenworks.engines.vllm import padded_share, windows_saved
 from tokenworks.facts.cards import find_card
 from tokenworks.facts.model_reading import read_document
 from tokenworks.facts.models import ModelConfig
@@ -96,3 +96,30 @@ def test_a_log_of_a_padded_layout_agrees() -> None:
     per_token = kv_bytes_per_token(shape("google/gemma-3-27b-it"), 1) * 70 / 62
     found = reported["kv_cache_gib_per_gpu"] * GIB / reported["kv_cache_tokens"]
     assert per_token == pytest.approx(found, rel=0.001)
+
+
+def test_an_indexer_caches_its_keys_beside_latent_attention() -> None:
+    plain = model_shapes()["deepseek-ai/DeepSeek-R1"]
+    sparse = {**plain, "index_topk": 2048, "index_head_dim": 128, "index_n_heads": 64}
+    config = read_document("deepseek-ai/DeepSeek-V3.2", sparse)
+    assert config.unknown == ()
+    layers = config.layers
+    assert kv_bytes_per_token(config, 8, 1) == layers * (512 + 64 + 128 + 4)
+
+
+def test_sliding_layers_of_another_page_size_are_pooled_since_vllm_0_21() -> None:
+    def saved(name: str, *version: int) -> bool:
+        work = Workload(
+            config=shape(name),
+            scheme=NONE,
+            card=find_card("NVIDIA H100", 80, None),
+            weight_bytes=0,
+            kv_cache_bytes=2,
+            version=(version[0], version[1], 0),
+        )
+        return windows_saved(work)
+
+    gemma_3, gemma_4 = "google/gemma-3-27b-it", "nvidia/Gemma-4-31B-IT-NVFP4"
+    assert [saved(gemma_3, 0, minor) for minor in (8, 10, 20)] == [False, True, True]
+    assert [saved(gemma_4, 0, minor) for minor in (10, 20, 21)] == [False, False, True]
+    assert not saved("Qwen/Qwen3-8B", 0, 21)

@@ -73,7 +73,7 @@ def test_what_fits_holds_one_sequence(case: dict[str, Any], total_gib: float) ->
     if found.verdict != "fits" or case["engine"] == "sglang":
         return
     if found.kv_cache_tokens is None:
-        assert "at most" in str(found.error)
+        assert "at most" in str(found.note)
     else:
         assert found.kv_cache_tokens >= case["max_model_len"] * 0.9
 
@@ -121,7 +121,6 @@ def test_no_value_in_any_field_of_a_model_ends_in_anything_but_an_answer(
         ("gpu_count", 0, "gpu_count: 0 is not a sensible count"),
         ("tensor_parallel", -1, "tensor_parallel: -1 is not a sensible count"),
         ("tensor_parallel", 3, "tensor_parallel: 3 does not divide the 32 attention heads"),
-        ("tensor_parallel", 2, "gpu_count: 1 is less than the 2 GPUs"),
         ("max_model_len", 0, "max_model_len: 0 is not a sensible count"),
         ("max_model_len", 10**15, "max_model_len: 1000000000000000 is not a sensible count"),
         ("max_model_len", "long", "max_model_len: 'long' is not a whole number"),
@@ -134,26 +133,41 @@ def test_bad_input_is_refused_with_the_field_that_is_wrong(
     field: str, value: Any, said: str
 ) -> None:
     found = size_case({**H100, field: value}, model_shapes())
-    assert found.verdict != "fits"
+    assert found.verdict is None
     assert found.error is not None
     assert found.error.startswith(said)
 
 
+def test_more_ranks_than_gpus_do_not_fit() -> None:
+    found = size_case({**H100, "tensor_parallel": 2}, model_shapes())
+    assert found.verdict == "does_not_fit"
+    assert str(found.note).startswith("gpu_count: 1 is less than the 2 GPUs")
+
+
 def test_a_shared_gpu_is_never_promised() -> None:
     found = size_case({**H100, "contended": True}, model_shapes())
-    assert found.verdict is None
-    assert "other processes" in str(found.error)
+    assert found.verdict == "kv_too_small"
+    assert "other processes" in str(found.note)
+    assert "at the other it would be fits" in str(found.note)
 
 
-def test_a_card_of_two_sizes_is_judged_as_both() -> None:
+def test_what_leaves_nothing_open_needs_no_note() -> None:
+    found = size_case(H100, model_shapes())
+    assert (found.verdict, found.error, found.note) == ("fits", None, None)
+
+
+def test_a_card_of_two_sizes_is_judged_as_the_smaller() -> None:
     a100 = {**H100, "gpu": {"name": "NVIDIA A100"}, "memory_fraction": 0.9}
-    small = size_case(a100, model_shapes())
-    assert small.verdict == "fits"
-    assert "sold with 40 and 80 GB" in str(small.error)
-    assert small.kv_cache_gib_per_gpu is None
-    large = size_case({**a100, "model": "Qwen/Qwen3-14B", "max_model_len": 40960}, model_shapes())
-    assert large.verdict is None
-    assert "give gpu.memory_gib" in str(large.error)
+    either = size_case(a100, model_shapes())
+    assert either.verdict == "fits"
+    assert "sold with 80 and 40 GB" in str(either.note)
+    assert "the same over all of that" in str(either.note)
+    only_one = {**a100, "model": "Qwen/Qwen3-14B", "max_model_len": 40960}
+    found = size_case(only_one, model_shapes())
+    assert found.verdict == "kv_too_small"
+    assert "at the other it would be fits" in str(found.note)
+    large = {**only_one, "gpu": {"name": "NVIDIA A100", "memory_gib": 80}}
+    assert size_case(large, model_shapes()).verdict == "fits"
 
 
 def test_a_card_known_only_by_its_catalogue_size_is_judged_at_its_lowest() -> None:
@@ -161,21 +175,75 @@ def test_a_card_known_only_by_its_catalogue_size_is_judged_at_its_lowest() -> No
     assert size_case(unnamed, model_shapes()).verdict == "fits"
     close = {**unnamed, "gpu": {"memory_gib": 22}}
     found = size_case(close, model_shapes())
-    assert found.verdict is None
-    assert "only its catalogue size" in str(found.error)
+    assert found.verdict == "kv_too_small"
+    assert "only the catalogue size" in str(found.note)
 
 
 def test_compressed_attention_is_judged_by_its_bound_and_gives_no_tokens() -> None:
     found = size_case(log("vllm-51454-dsv4-flash-0731-b200-dp8"), model_shapes())
     assert found.verdict == "fits"
     assert found.kv_cache_tokens is None
-    assert "at most what full attention would" in str(found.error)
+    assert "at most what full attention would" in str(found.note)
 
 
-def test_without_a_parallelism_several_gpus_have_no_figures() -> None:
-    found = size_case({**H100, "gpu_count": 8, "tensor_parallel": None}, model_shapes())
-    assert (found.verdict, found.weights_gib_per_gpu) == (None, None)
-    assert "tensor_parallel is not given for 8 GPUs" in str(found.error)
+def test_without_a_parallelism_several_gpus_may_be_one() -> None:
+    eight = {**H100, "gpu_count": 8, "tensor_parallel": None}
+    found = size_case(eight, model_shapes())
+    assert found.verdict == "fits"
+    assert "tensor_parallel is not given for 8 GPUs" in str(found.note)
+    large = {**eight, "model": "Qwen/Qwen2.5-72B-Instruct"}
+    wide = size_case({**large, "tensor_parallel": 8}, model_shapes())
+    guessed = size_case(large, model_shapes())
+    assert (wide.verdict, guessed.verdict) == ("fits", "does_not_fit")
+    assert guessed.weights_gib_per_gpu == wide.weights_gib_per_gpu
+
+
+def test_without_a_version_the_worst_release_decides_from_the_first_that_serves_the_model() -> None:
+    gemma = {**H100, "model": "nvidia/Gemma-4-31B-IT-NVFP4", "max_model_len": 262144}
+    ends = {v: size_case({**gemma, "engine_version": v}, model_shapes()).verdict for v in RELEASES}
+    assert ends == {"0.20.0": "kv_too_small", "0.21.0": "fits"}
+    found = size_case({**gemma, "engine_version": None}, model_shapes())
+    assert found.verdict == "kv_too_small"
+    assert "0.19.0 to 0.33.0 is taken" in str(found.note)
+
+
+RELEASES = ("0.20.0", "0.21.0")
+
+
+def test_unified_memory_leaves_the_host_its_share() -> None:
+    spark = {**H100, "gpu": {"name": "NVIDIA DGX Spark (GB10)"}, "memory_fraction": 0.8}
+    assert size_case(spark, model_shapes()).verdict == "fits"
+    found = size_case({**spark, "memory_fraction": 0.88}, model_shapes())
+    assert found.verdict == "does_not_fit"
+    assert "shares its memory with the host" in str(found.note)
+
+
+def test_weights_in_the_page_cache_count_on_unified_memory_until_vllm_looks_past_them() -> None:
+    spark = {**H100, "gpu": {"name": "NVIDIA DGX Spark (GB10)"}, "memory_fraction": 0.3}
+    spark = {**spark, "model": "Qwen/Qwen3-8B", "max_num_seqs": 64}
+    before = size_case({**spark, "engine_version": "0.16.0"}, model_shapes())
+    since = size_case({**spark, "engine_version": "0.17.0"}, model_shapes())
+    assert "page cache" in str(before.note)
+    assert "page cache" not in str(since.note)
+
+
+def test_a_length_that_the_engine_fits_needs_room_for_one_block() -> None:
+    tight = {**H100, "model": "Qwen/Qwen3-32B", "max_model_len": 40960, "memory_fraction": 0.85}
+    assert size_case(tight, model_shapes()).verdict == "kv_too_small"
+    assert size_case({**tight, "max_model_len": "auto"}, model_shapes()).verdict == "fits"
+
+
+def test_attention_of_its_own_on_each_gpu_is_not_divided() -> None:
+    both = {**H100, "engine": "tensorrt_llm", "engine_version": "1.2.0", "gpu_count": 8}
+    both = {**both, "model": "Qwen/Qwen3-235B-A22B-FP8", "tensor_parallel": 8}
+    divided = size_case({**both, "data_parallel": 1}, model_shapes())
+    own = size_case({**both, "data_parallel": 8}, model_shapes())
+    assert own.weights_gib_per_gpu is not None
+    assert divided.weights_gib_per_gpu is not None
+    assert own.weights_gib_per_gpu > divided.weights_gib_per_gpu
+    assert own.kv_cache_tokens is not None
+    assert divided.kv_cache_tokens is not None
+    assert own.kv_cache_tokens < divided.kv_cache_tokens
 
 
 def test_memory_is_physical_and_not_what_the_catalogue_says() -> None:

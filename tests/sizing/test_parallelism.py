@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from tokenworks.facts.model_reading import read_document
 from tokenworks.facts.models import ModelConfig
 from tokenworks.facts.shipped_models import model_shapes
-from tokenworks.sizing.parallelism import Machines, arrangements, choose, tensor_parallel_sizes
+from tokenworks.sizing.parallelism import (
+    Machines,
+    Wanted,
+    arrangements,
+    choose,
+    tensor_parallel_sizes,
+)
 
 P5 = Machines(nodes=2, gpus_per_node=8, interconnect="nvswitch")
 G6 = Machines(nodes=2, gpus_per_node=4, interconnect="pcie")
@@ -19,12 +25,13 @@ def shape(name: str) -> ModelConfig:
 
 
 LLAMA = shape("meta-llama/Llama-3.1-8B-Instruct")
+PHI = "microsoft/phi-4"
 
 
 def test_heads_that_do_not_divide_are_not_split() -> None:
     # Qwen2.5-7B has 28 attention heads, Phi-4 has 10 KV heads.
     assert tensor_parallel_sizes(shape("Qwen/Qwen2.5-7B-Instruct"), 8) == (1, 2, 4)
-    assert tensor_parallel_sizes(shape("microsoft/phi-4"), 8) == (1, 2)
+    assert tensor_parallel_sizes(shape(PHI), 8) == (1, 2)
 
 
 def test_few_kv_heads_are_held_more_than_once() -> None:
@@ -40,6 +47,32 @@ def test_stages_cross_nodes_and_say_so() -> None:
     assert [way.pipeline for way in ways] == [1, 1, 1, 1, 2]
     assert "cross nodes" in ways[-1].notes[0]
     assert ways[-1].gpus_per_replica == 16
+
+
+def test_stages_within_a_node_are_for_heads_that_no_more_gpus_divide() -> None:
+    # Phi-4 has 10 KV heads, which 2 divides and 4 does not.
+    ways = [(way.tensor, way.pipeline, way.nodes) for way in arrangements(shape(PHI), P5)]
+    assert ways == [(1, 1, 1), (2, 1, 1), (2, 2, 1), (2, 4, 1), (2, 8, 2)]
+
+
+def test_what_is_asked_for_is_what_is_tried() -> None:
+    wanted = Wanted(tensor=2, pipeline=4)
+    assert [(w.tensor, w.pipeline) for w in arrangements(LLAMA, P5, wanted)] == [(2, 4)]
+    assert {w.pipeline for w in arrangements(LLAMA, P5, Wanted(tensor=4))} == {1}
+    assert [w.tensor for w in arrangements(LLAMA, P5, Wanted(pipeline=2))] == [1, 2, 4, 8]
+    assert not list(arrangements(LLAMA, P5, Wanted(tensor=3)))
+    assert not list(arrangements(LLAMA, P5, Wanted(tensor=8, pipeline=4)))
+
+
+def test_attention_is_spread_over_several_gpus_or_not_at_all() -> None:
+    mixture, wanted = shape("openai/gpt-oss-120b"), Wanted(attention_data=True)
+    assert [way.caches for way in arrangements(mixture, P5, wanted)][:3] == [2, 4, 8]
+    assert {way.caches for way in arrangements(mixture, P5)} == {1}
+
+
+def test_experts_are_spread_as_asked_where_that_divides() -> None:
+    ways = arrangements(shape("openai/gpt-oss-120b"), P5, Wanted(expert=4))
+    assert [(way.tensor, way.expert) for way in ways][:2] == [(4, 4), (8, 4)]
 
 
 def test_tensor_parallelism_over_pcie_is_flagged_and_over_nvlink_is_not() -> None:

@@ -10,10 +10,13 @@ from hypothesis import strategies as st
 
 from tokenworks.facts.gpu_rates import ATTAINED_HIGH, ATTAINED_LOW, GPU_RATES, GpuRates
 from tokenworks.facts.gpus import GPUS
-from tokenworks.sizing.roofline import Replica
+from tokenworks.facts.model_reading import read_document
+from tokenworks.facts.shipped_models import model_shapes
+from tokenworks.sizing.roofline import Replica, active_share
 
 LLAMA = Replica(
     weight_bytes=16_060_522_496,
+    computed_bytes=16_060_522_496,
     kv_bytes_per_token=131_072,
     prompt_tokens=1_500,
     output_tokens=300,
@@ -24,6 +27,7 @@ LLAMA = Replica(
 replicas = st.builds(
     Replica,
     weight_bytes=st.integers(10**9, 10**12),
+    computed_bytes=st.integers(10**8, 10**9),
     kv_bytes_per_token=st.integers(1_000, 1_000_000),
     prompt_tokens=st.integers(1, 100_000),
     output_tokens=st.integers(1, 10_000),
@@ -55,6 +59,7 @@ def test_a_measured_decode_lies_inside_the_range() -> None:
     slow, fast = (
         Replica(
             weight_bytes=29_600_000_000,
+            computed_bytes=29_600_000_000,
             kv_bytes_per_token=163_840,
             prompt_tokens=128,
             output_tokens=128,
@@ -96,3 +101,19 @@ def test_the_sequences_within_a_target_meet_it_and_one_more_would_not(
 
 def test_every_gpu_that_can_be_planned_has_its_rates() -> None:
     assert set(GPU_RATES) <= set(GPUS)
+
+
+@pytest.mark.parametrize(
+    ("name", "billions"),
+    [
+        # Published active parameters: 3.3 of 30.5, 5.1 of 116.8, all of 8.03 billion.
+        ("Qwen/Qwen3-30B-A3B", 3.3),
+        ("openai/gpt-oss-120b", 5.1),
+        ("meta-llama/Llama-3.1-8B-Instruct", 8.03),
+    ],
+)
+def test_one_token_passes_through_the_active_parameters(name: str, billions: float) -> None:
+    config = read_document(name, model_shapes()[name])
+    assert config.total_parameters is not None
+    active = active_share(config) * config.total_parameters / 1e9
+    assert active == pytest.approx(billions, rel=0.15)

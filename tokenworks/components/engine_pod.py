@@ -47,6 +47,7 @@ def engine_pod(
 
 def _gate(model: ModelPlan) -> dict[str, Any]:
     """Checks the weights in the engine's own image, which the node has to pull anyway."""
+    memory = f"{model.weights_gate_memory_mib.value}Mi"
     return {
         "name": "weights-gate",
         "image": model.image.reference,
@@ -58,8 +59,11 @@ def _gate(model: ModelPlan) -> dict[str, Any]:
         ],
         "security_context": RESTRICTED,
         "resources": {
-            "requests": {"cpu": "1", "memory": "1Gi"},
-            "limits": {"memory": "1Gi"},
+            "requests": {
+                "cpu": f"{model.weights_gate_cpu_millicores.value}m",
+                "memory": memory,
+            },
+            "limits": {"memory": memory},
         },
         "volume_mounts": [
             {"name": "weights", "mount_path": model.weights.mount_path, "read_only": True},
@@ -69,7 +73,7 @@ def _gate(model: ModelPlan) -> dict[str, Any]:
 
 
 def _engine(model: ModelPlan) -> dict[str, Any]:
-    gpus = str(model.tensor_parallel.value)
+    gpus = str(model.gpus_per_replica)
     memory = f"{model.host_memory_mib.value}Mi"
     return {
         "name": "engine",
@@ -126,6 +130,9 @@ def _volumes(
             "name": "shared-memory",
             "empty_dir": {"medium": "Memory", "size_limit": f"{model.shared_memory_mib.value}Mi"},
         },
-        {"name": "cache", "empty_dir": {"size_limit": "20Gi"}},
-        {"name": "scratch", "empty_dir": {"size_limit": "10Gi"}},
+        {"name": "cache", "empty_dir": {"size_limit": f"{model.cache_volume_gib.value}Gi"}},
+        {
+            "name": "scratch",
+            "empty_dir": {"size_limit": f"{model.scratch_volume_gib.value}Gi"},
+        },
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tokenworks.engines.memory_cases import SizedCase, read_model, size_case
-from tokenworks.facts.cards import CARDS, NVLINK_CARDS, Card, find_card
+from tokenworks.engines.case_reading import read_cards, read_model
+from tokenworks.engines.memory_cases import SizedCase, size_case
+from tokenworks.facts.cards import CARDS, NVLINK_CARDS, Card
 from tokenworks.sizing.parallelism import Arrangement, Machines, choose
 
 STEP_TOKENS = 1024
@@ -36,7 +37,9 @@ def _fits(case: Mapping[str, Any], models: Models, **changes: Any) -> bool:
 
 
 def _shorter(case: Mapping[str, Any], models: Models) -> str | None:
-    asked = case.get("max_model_len") or read_model(case, models).max_position_embeddings or 0
+    asked = case.get("max_model_len")
+    if not isinstance(asked, int) or asked < 0:
+        asked = read_model(case, models).max_position_embeddings or 0
     low, high = 0, asked // STEP_TOKENS
     while low < high:
         middle = (low + high + 1) // 2
@@ -62,8 +65,7 @@ def _narrower(case: Mapping[str, Any], models: Models) -> str | None:
 
 
 def _wider(case: Mapping[str, Any], models: Models) -> Iterator[str]:
-    gpu = case.get("gpu") or {}
-    card = find_card(gpu.get("name"), gpu.get("memory_gib"), gpu.get("reported_total_gib"))
+    card = _smallest(case)
     joined = "nvlink" if card.name in NVLINK_CARDS else "pcie"
     machines = Machines(nodes=NODES, gpus_per_node=GPUS_PER_NODE, interconnect=joined)
 
@@ -79,13 +81,17 @@ def _wider(case: Mapping[str, Any], models: Models) -> Iterator[str]:
 
 
 def _larger(case: Mapping[str, Any], models: Models) -> str | None:
-    given = case.get("gpu") or {}
-    now = find_card(given.get("name"), given.get("memory_gib"), given.get("reported_total_gib"))
+    now = _smallest(case)
     for card in (each for each in _by_size() if each.total_gib > now.total_gib):
         gpu = {"name": card.name, "memory_gib": card.catalogue_gb}
         if _fits(case, models, gpu={**gpu, "reported_total_gib": card.total_gib}):
             return f"{card.name} ({card.total_gib:g} GiB)"
     return None
+
+
+def _smallest(case: Mapping[str, Any]) -> Card:
+    """The card of a case; of several that it may be, the smallest."""
+    return min(read_cards(case).each, key=lambda card: card.total_gib)
 
 
 def _by_size() -> list[Card]:

@@ -8,7 +8,19 @@ in the ratio ``mamba_full_memory_ratio``. SGLang starts with a KV cache below on
 
 from __future__ import annotations
 
-from tokenworks.engines.law import Budget, Row, Verdict, Workload, judge
+from dataclasses import replace
+
+from tokenworks.engines.law import (
+    MOST_VISION_BYTES,
+    Account,
+    Budget,
+    Doubt,
+    Row,
+    Verdict,
+    Workload,
+    page_cache_doubts,
+    shared_memory_doubts,
+)
 from tokenworks.facts.cards import NVLINK_CARDS
 from tokenworks.facts.memory_constants import Constants
 from tokenworks.sizing.memory import GIB
@@ -30,12 +42,17 @@ NEEDED_SHARE_OF_RESERVE = 0.4
 """Starts with less of the reserve than the engine would keep: 0.43 (Qwen3-235B-FP8 on four H100 at
 a share of 0.93) and 0.6 (QwQ-32B on four L4) went well, 0.24 did not (issue 8362)."""
 
+VISION_SHARE = 0.95
+"""What SGLang takes of its own default for a model with an ordinary vision encoder, ViT-L/14 (pull
+request 6881)."""
+
 STATE_RATIO = 0.9
 """``mamba_full_memory_ratio``: bytes of states for each byte of KV cache."""
 
 DEFAULT_CHUNK = 8192
 SMALL_CARD_CHUNK = 2048
 LEAST_TOKENS = 256
+FIRST_LEAN_VISION = (0, 3, 0)
 
 
 def chunk(work: Workload) -> int:
@@ -54,7 +71,8 @@ def default_fraction(work: Workload) -> float:
     reserve += RESERVE_PER_GPU_BYTES * gpus
     if work.total_bytes > LARGE_CARD_BYTES:
         reserve = max(reserve, RESERVE_FLOOR_BYTES)
-    return max(0.1, round(1 - reserve / work.total_bytes, 3))
+    share = max(0.1, round(1 - reserve / work.total_bytes, 3))
+    return share * VISION_SHARE if work.config.multimodal else share
 
 
 def budget(work: Workload, known: Constants) -> Budget:
@@ -68,15 +86,17 @@ def budget(work: Workload, known: Constants) -> Budget:
     after = RESERVE_BASE_BYTES + RESERVE_PER_TOKEN_BYTES * chunk(work)
     after *= NEEDED_SHARE_OF_RESERVE
     left = free * (1 - fraction)
-    verdict = judge(
+    account = Account(
         loaded=work.weight_bytes + context,
         total=work.total_bytes,
         kv=kv,
         needed=LEAST_TOKENS * per_token,
         after=after,
         left=left,
+        share=fraction * (kv / pool if pool > 0 else 1.0),
+        left_share=1 - fraction,
     )
-    unsure = _doubts(work)
+    doubts = _doubts(work, fraction)
     return Budget(
         rows=(
             Row(part="weights", size_bytes=work.weight_bytes, because="shapes and quantisation"),
@@ -90,8 +110,9 @@ def budget(work: Workload, known: Constants) -> Budget:
         needed_bytes=LEAST_TOKENS * per_token,
         after_bytes=after,
         left_bytes=left,
-        verdict=None if unsure and verdict is Verdict.FITS else verdict,
-        doubts=unsure,
+        estimate=account.verdict,
+        verdict=account.safe_verdict(doubts),
+        doubts=tuple(doubt.because for doubt in doubts),
     )
 
 
@@ -104,10 +125,19 @@ def _context(work: Workload, known: Constants) -> float:
     return known[f"sglang.context.{kind}"].value * GIB
 
 
-def _doubts(work: Workload) -> tuple[str, ...]:
-    found = []
-    if work.card.unified:
-        found.append(f"{work.card.name} shares its memory with the host, whose use is not known")
-    if work.config.multimodal and work.version is None:
-        found.append("what the vision encoder takes at loading is not known for this version")
+def _doubts(work: Workload, fraction: float) -> tuple[Doubt, ...]:
+    found = [
+        *shared_memory_doubts(work, seen_when_sizing=True),
+        *(replace(d, before_bytes=d.before_bytes / fraction) for d in page_cache_doubts(work)),
+    ]
+    reserved = work.memory_fraction is None and work.newer_than(*FIRST_RESERVE)
+    if work.config.multimodal and not reserved:
+        because = "a vision encoder may take 4 GiB when it first runs"
+        found.append(Doubt(because=because, after_bytes=MOST_VISION_BYTES))
+    if work.config.multimodal and work.newer_than(*FIRST_LEAN_VISION) is False:
+        because = (
+            "SGLang before 0.3 ran out of memory while loading vision models with memory to "
+            "spare (issue 485, pull request 1249)"
+        )
+        found.append(Doubt(because=because, known_end=Verdict.DOES_NOT_FIT))
     return tuple(found)

@@ -8,7 +8,18 @@ before (KV cache = free x fraction). Coefficients of activations: ai-dynamo/aico
 
 from __future__ import annotations
 
-from tokenworks.engines.law import Budget, Row, Verdict, Workload, judge
+from dataclasses import replace
+
+from tokenworks.engines.law import (
+    Account,
+    Budget,
+    Doubt,
+    Row,
+    Verdict,
+    Workload,
+    page_cache_doubts,
+    shared_memory_doubts,
+)
 from tokenworks.engines.tensorrt_llm import ACTIVATION_COEFFICIENTS, MINIMUM_ACTIVATION_BYTES
 from tokenworks.facts.memory_constants import Constants
 from tokenworks.facts.quantization import FP8, INT8
@@ -26,7 +37,9 @@ MIXTURE = 2.0
 ENGINE_FLOW_TOKENS = 32768
 """Longest forward pass in the logs of built engines; beyond it activations are not known."""
 
+FIRST_LEAN_BUILD = (0, 8, 0)
 FP8_CAPABILITY = (8, 9)
+LOGIT_BYTES = 4
 
 
 def budget(work: Workload, known: Constants) -> Budget:
@@ -38,20 +51,20 @@ def budget(work: Workload, known: Constants) -> Budget:
     weights = work.weight_bytes + (_second_table(work) if built else 0)
     free = work.total_bytes - weights - activation - other
     kv = free * fraction
-    needed = work.one_sequence_bytes(work.length, 0) if work.length else None
-    logits = (work.max_num_seqs or MAX_BATCH_SIZE) * work.config.vocabulary * 4
-    unsure = _doubts(work, built=built)
-    verdict = judge(
-        loaded=weights + other if not built else weights,
+    needed = _one_sequence(work, work.length) if work.length else None
+    logits = (work.max_num_seqs or MAX_BATCH_SIZE) * work.config.vocabulary * LOGIT_BYTES
+    left = max(0.0, free) * (1 - fraction) + activation
+    account = Account(
+        loaded=weights + other if built else weights,
         total=work.total_bytes,
         kv=kv,
         needed=needed or 0.0,
         after=logits,
-        left=max(0.0, free) * (1 - fraction) + activation,
+        left=left,
+        share=fraction,
+        left_share=1 - fraction,
     )
-    if work.scheme is FP8 and work.card.capability < FP8_CAPABILITY:
-        verdict = Verdict.DOES_NOT_FIT
-        unsure = (f"{work.card.name} has no FP8 arithmetic, which TensorRT-LLM needs", *unsure)
+    unsure = _doubts(work, known, built=built)
     return Budget(
         rows=(
             Row(part="weights", size_bytes=weights, because="shapes and quantisation"),
@@ -63,10 +76,16 @@ def budget(work: Workload, known: Constants) -> Budget:
         kv_cache_tokens=_tokens(work, kv),
         needed_bytes=needed,
         after_bytes=logits,
-        left_bytes=max(0.0, free) * (1 - fraction) + activation,
-        verdict=None if unsure and verdict is Verdict.FITS else verdict,
-        doubts=unsure,
+        left_bytes=left,
+        estimate=account.verdict,
+        verdict=account.safe_verdict(unsure),
+        doubts=tuple(doubt.because for doubt in unsure),
     )
+
+
+def _one_sequence(work: Workload, tokens: int) -> float:
+    """Bytes of one sequence: sliding layers keep all unless ``max_attention_window`` is set."""
+    return tokens * work.token_bytes + work.one_sequence_bytes(0, 0)
 
 
 def _tokens(work: Workload, kv: float) -> int:
@@ -98,7 +117,7 @@ def _non_torch(work: Workload, known: Constants) -> float:
 def _decoder(work: Workload) -> float:
     """Sampling buffers of a built engine: some copies of the logits of every slot."""
     batch = work.max_num_seqs or MAX_BATCH_SIZE
-    return 5 * batch * work.config.vocabulary * 4
+    return 5 * batch * work.config.vocabulary * LOGIT_BYTES
 
 
 def _second_table(work: Workload) -> float:
@@ -108,21 +127,48 @@ def _second_table(work: Workload) -> float:
     return work.config.vocabulary * work.config.hidden_size * 2 / work.tensor_parallel
 
 
-def _doubts(work: Workload, *, built: bool) -> tuple[str, ...]:
-    found = []
+def _spread(work: Workload, known: Constants) -> Doubt:
+    """What the PyTorch backend took at most in the few logs that there are of it."""
+    at_most = {name: replace(found, value=found.highest) for name, found in known.items()}
+    activation = _activation(work, at_most, built=False) - _activation(work, known, built=False)
+    other = _non_torch(work, at_most) - _non_torch(work, known)
+    logs = known["trt.activation.scale"].n
+    size = f"{(activation + other) / GIB:.1f} GiB"
+    because = (
+        f"what is taken beside weights is fitted to {logs} logs, of which one took {size} more"
+    )
+    return Doubt(because=because, before_bytes=activation + other)
+
+
+def _doubts(work: Workload, known: Constants, *, built: bool) -> tuple[Doubt, ...]:
+    found = [*shared_memory_doubts(work, seen_when_sizing=True), *page_cache_doubts(work)]
     tokens = work.max_num_batched_tokens or MAX_NUM_TOKENS
     if built and tokens > ENGINE_FLOW_TOKENS:
-        found.append(
+        rate = known["trt.built.activation_per_token"]
+        grown = tokens * (rate.highest - rate.value) * GIB
+        logits = tokens * work.config.vocabulary * LOGIT_BYTES
+        because = (
             f"a pass of {tokens} tokens is beyond the {ENGINE_FLOW_TOKENS} that logs of built "
-            "engines show"
+            "engines show, and may hold the logits of each"
         )
-    if built and work.version is None:
-        found.append("without a version it is not known whether an engine is built first")
+        found.append(Doubt(because=because, before_bytes=grown + logits))
+    if not built:
+        found.append(_spread(work, known))
     if work.config.kv_heads < work.tensor_parallel and not work.newer_than(*FIRST_STEADY):
-        found.append(
+        because = (
             f"TensorRT-LLM before 1.1 with {work.config.kv_heads} KV heads on "
             f"{work.tensor_parallel} GPUs has failed with memory to spare (issue 5872)"
         )
+        found.append(Doubt(because=because, known_end=Verdict.DOES_NOT_FIT))
+    if work.newer_than(*FIRST_LEAN_BUILD) is False:
+        because = (
+            "building an engine before 0.8 asks for the weights a second time (issues 102, 346)"
+        )
+        found.append(Doubt(because=because, loading_bytes=work.weight_bytes))
     if work.scheme is INT8 and built:
-        found.append("what SmoothQuant engines keep in 16 bits is not known")
+        because = "what SmoothQuant engines keep in 16 bits is not known, at most all of it"
+        found.append(Doubt(because=because, before_bytes=work.weight_bytes))
+    if work.scheme is FP8 and work.card.capability < FP8_CAPABILITY:
+        because = f"{work.card.name} has no FP8 arithmetic, which TensorRT-LLM needs"
+        found.append(Doubt(because=because, known_end=Verdict.DOES_NOT_FIT))
     return tuple(found)

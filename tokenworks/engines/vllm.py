@@ -9,10 +9,19 @@ same wheel. What is taken at each step is fitted: ``tokenworks/facts/memory_cons
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass
 
-from tokenworks.engines.law import Budget, Row, Verdict, Workload, judge
+from tokenworks.engines.law import (
+    MOST_VISION_BYTES,
+    Account,
+    Budget,
+    Doubt,
+    Row,
+    Verdict,
+    Workload,
+    page_cache_doubts,
+    shared_memory_doubts,
+)
 from tokenworks.facts.cards import NVLINK_CARDS
 from tokenworks.facts.memory_constants import Constants
 from tokenworks.facts.quantization import Covers
@@ -21,10 +30,11 @@ from tokenworks.sizing.memory import GIB
 BLOCK_TOKENS = 16
 LARGE_CARD_GIB = 70.0
 LARGEST_CARD_GIB = 160.0
-FIRST_UNDERSTOOD = (0, 6, 0)
 FIRST_V1 = (0, 8, 0)
 FIRST_LEAN_SAMPLER = (0, 17, 0)
 FIRST_GRAPHS_COUNTED = (0, 21, 0)
+FIRST_MIXED_PAGES = (0, 21, 0)
+FIRST_HYBRID = (0, 10, 0)
 FIRST_LATENT = (0, 7, 1)
 FIRST_PADDED_SLICES = (0, 12, 0)
 V0_BATCHED_TOKENS = 2048
@@ -43,18 +53,15 @@ STATES_PER_SEQUENCE = 2
 one (Qwen3.6-35B-A3B on 0.24.0: 5.98 GiB for 4.33 sequences of 131072 tokens)."""
 
 MOST_GRAPHS_BYTES = 3 * GIB
-"""What vLLM itself warned of until 0.7: "CUDA graphs can take additional 1~3 GiB memory per
-GPU"."""
+"""What vLLM itself warned of until 0.7: "CUDA graphs can take additional 1~3 GiB memory per GPU";
+a group of GPUs that had 2.2 GiB for them failed (vllm-project/vllm issue 7593)."""
 
-RECENT_MODELS = (
-    r"qwen-?3|qwen2\.5-vl|gemma-?[34]|gpt-oss|llama-?4|glm-?[45]|deepseek-(v[34]|r1)|kimi|"
-    r"granite-(3\.3|4)|mistral-small-[34]|nemotron-3|mimo|minimax"
-)
-"""Names of models that only V1 serves: all came out after vLLM 0.7."""
+FIRST_TRUE_UNIFIED = (0, 17, 0)
+"""Since then vLLM reads on unified memory what is available, page cache included (vllm-project/vllm
+pull request 35356, merged after 0.16)."""
 
-MOST_VISION_BYTES = 4 * GIB
-"""The largest activation peak of a vision encoder in the logs beyond its language model's
-(Qwen2.5-VL-7B: 4.9 GiB in all)."""
+OLD_FAULT = ((0, 2, 5), (0, 4, 0))
+"""Releases of which issue 2248 says that they found no memory for the cache with much to spare."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +160,7 @@ def token_bytes(work: Workload) -> float:
     if config.latent is not None and work.newer_than(*FIRST_LATENT) is False:
         wide = config.latent.nope_head_dim + config.latent.rope_head_dim
         padded = math.ceil(wide / 64) * 64
-        heads = config.attention_heads / work.tensor_parallel
+        heads = config.attention_heads / work.heads_divided_by
         return config.layers * heads * 2 * padded * work.kv_cache_bytes * work.stage_share
     return work.token_bytes * padded_share(work)
 
@@ -166,30 +173,53 @@ def padded_share(work: Workload) -> float:
     return padded / sum(counts) if len(counts) > 1 else 1.0
 
 
+def windows_saved(work: Workload) -> bool:
+    """Whether sliding layers keep only their window.
+
+    Layers of one page size are pooled so since 0.10 (``disable_hybrid_kv_cache_manager``), those of
+    several sizes since 0.21: Gemma-4-31B held 55 thousand tokens in 0.20 and 525 thousand in 0.21
+    (vllm-project/vllm issue 43308).
+    """
+    groups = work.config.groups
+    if len({group.window for group in groups}) == 1:
+        return False
+    alike = len({group.kv_heads * group.row for group in groups}) == 1
+    return work.newer_than(*(FIRST_HYBRID if alike else FIRST_MIXED_PAGES)) is not False
+
+
 def sequence_need(work: Workload, tokens: int) -> float:
     """Bytes of one sequence of so many tokens."""
-    config = work.config
-    windows = len({group.window for group in config.groups}) > 1
-    if windows and work.newer_than(*FIRST_GRAPHS_COUNTED) is not False:
+    if windows_saved(work):
         return work.one_sequence_bytes(tokens, limits(work).tokens) * padded_share(work)
     state = work.one_sequence_bytes(0, 0)
     return tokens * token_bytes(work) + STATES_PER_SEQUENCE * state
 
 
-def doubts(work: Workload, left: float) -> tuple[str, ...]:
-    """Why constants fitted on other runs may not hold here."""
-    found = []
-    if work.version is not None and work.version < FIRST_UNDERSTOOD:
-        found.append("vLLM before 0.6 sized its cache by other rules")
-    if work.card.unified:
-        found.append(f"{work.card.name} shares its memory with the host, whose use is not known")
-    old = not re.search(RECENT_MODELS, work.config.repository.lower())
-    if work.version is None and old and left < MOST_GRAPHS_BYTES:
-        found.append(
-            f"{left / GIB:.1f} GiB are left beside the budget, and early vLLM may take up to 3 GiB "
-            "for CUDA graphs"
-        )
+def doubts(work: Workload, graphs: float, missing: float, known: Constants) -> tuple[Doubt, ...]:
+    """Why this start may need more than the fitted constants say."""
+    found = [
+        *shared_memory_doubts(work, seen_when_sizing=False),
+        *_close(work, known, missing),
+    ]
+    if not work.newer_than(*FIRST_TRUE_UNIFIED):
+        found.extend(page_cache_doubts(work))
+    if work.config.multimodal:
+        because = "profiling a vision encoder may take 4 GiB more"
+        found.append(Doubt(because=because, before_bytes=MOST_VISION_BYTES))
+    if work.newer_than(*FIRST_V1) is False:
+        most = _most_graphs(work, known)
+        because = f"vLLM before 0.8 may take up to {most / GIB:.1f} GiB for CUDA graphs"
+        found.append(Doubt(because=because, after_bytes=max(0.0, most - graphs)))
+    if work.version is not None and OLD_FAULT[0] <= work.version < OLD_FAULT[1]:
+        because = "vLLM 0.2.5 to 0.3 found no memory for its cache with GiB to spare (issue 2248)"
+        found.append(Doubt(because=because, known_end=Verdict.KV_TOO_SMALL))
     return tuple(found)
+
+
+def _most_graphs(work: Workload, known: Constants) -> float:
+    """What graphs of the first engine took at most: on one GPU as logs show, else as it warned."""
+    alone = work.tensor_parallel == 1
+    return known["vllm.graphs.old"].highest * GIB if alone else MOST_GRAPHS_BYTES
 
 
 def budget(work: Workload, known: Constants) -> Budget:
@@ -202,15 +232,15 @@ def budget(work: Workload, known: Constants) -> Budget:
     kv = requested - work.weight_bytes - activation - libraries - counted
     needed = sequence_need(work, work.length) if work.length else None
     after = _after(work, known, graphs) - counted
-    unsure = doubts(work, total - requested) + _close(work, known, after - total + requested)
-    verdict = judge(
+    account = Account(
         loaded=work.weight_bytes + context,
         total=total,
-        kv=kv - (MOST_VISION_BYTES if unsure and work.config.multimodal else 0),
+        kv=kv,
         needed=needed or 0.0,
         after=after,
         left=total - requested,
     )
+    unsure = doubts(work, graphs, after - total + requested, known)
     return Budget(
         rows=(
             Row(part="weights", size_bytes=work.weight_bytes, because="shapes and quantisation"),
@@ -218,29 +248,20 @@ def budget(work: Workload, known: Constants) -> Budget:
             Row(part="libraries and NCCL", size_bytes=libraries, because="fitted"),
             Row(part="CUDA graphs counted", size_bytes=counted, because="from 0.21.0"),
             Row(part="KV cache", size_bytes=kv, because=f"{fraction:g} of total less all above"),
-            Row(
-                part="after the KV cache",
-                size_bytes=after,
-                because="context, graphs, late libraries",
-            ),
+            Row(part="after the KV cache", size_bytes=after, because="context, graphs, libraries"),
         ),
         kv_cache_bytes=kv,
         kv_cache_tokens=_tokens(work, kv),
         needed_bytes=needed,
         after_bytes=after,
         left_bytes=total - requested,
-        verdict=_sure(verdict, kv, needed or 0.0) if unsure else verdict,
-        doubts=unsure,
+        estimate=account.verdict,
+        verdict=account.safe_verdict(unsure),
+        doubts=tuple(doubt.because for doubt in unsure),
     )
 
 
-def _sure(verdict: Verdict, kv: float, needed: float) -> Verdict | None:
-    """What doubts leave of a verdict: what does not fit for want of KV cache or of any room."""
-    starved = kv <= 0 or kv < needed
-    return verdict if starved and verdict is not Verdict.FITS else None
-
-
-def _close(work: Workload, known: Constants, missing: float) -> tuple[str, ...]:
+def _close(work: Workload, known: Constants, missing: float) -> tuple[Doubt, ...]:
     """The doubt that what is missing after the KV cache is less than graphs are known to vary."""
     names = ["vllm.graphs.base", "vllm.graphs.experts"] if work.config.experts else []
     names = names or ["vllm.graphs.base"]
@@ -248,7 +269,8 @@ def _close(work: Workload, known: Constants, missing: float) -> tuple[str, ...]:
     if work.scheme.covers is Covers.EXPERTS or not 0 < missing <= spread:
         return ()
     size = f"{missing / GIB:.1f} GiB"
-    return (f"what follows the KV cache misses {size}, which is less than CUDA graphs vary",)
+    because = f"what follows the KV cache misses {size}, which is less than CUDA graphs vary"
+    return (Doubt(because=because),)
 
 
 def _after(work: Workload, known: Constants, graphs: float) -> float:
@@ -268,6 +290,6 @@ def _tokens(work: Workload, kv: float) -> int | None:
     if kv <= 0:
         return 0
     mixed = len(work.config.groups) > 1 or work.config.linear is not None
-    if mixed and work.length and work.newer_than(*FIRST_GRAPHS_COUNTED) is not False:
+    if mixed and work.length and (windows_saved(work) or work.config.linear is not None):
         return int(kv / sequence_need(work, work.length) * work.length)
     return int(kv // (token_bytes(work) * BLOCK_TOKENS)) * BLOCK_TOKENS

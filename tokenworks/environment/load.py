@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from tokenworks.environment.load_test import LoadTest, read_load_test
-from tokenworks.environment.sections import Environment
+from tokenworks.environment.model_files import ModelFiles, read_model_files
+from tokenworks.environment.sections import Environment, Model
 from tokenworks.environment.weights import Manifest, read_manifest
 from tokenworks.environment.yaml_source import KeyPath, YamlSource, read_yaml, spell
 from tokenworks.errors import ConfigError, Problem
@@ -32,6 +34,7 @@ class LoadedEnvironment:
     environment: Environment
     manifests: dict[str, Manifest]
     load_tests: dict[str, LoadTest]
+    model_files: dict[str, ModelFiles]
     source: YamlSource
 
 
@@ -42,7 +45,7 @@ def environment_names(stacks: Path) -> tuple[str, ...]:
 
 
 def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
-    """Read ``<stacks>/<name>.yaml`` and the manifests and load tests beside it.
+    """Read ``<stacks>/<name>.yaml`` and every file beside it that it names.
 
     Raises:
         ConfigError: with every problem that could be found, each with key path and line.
@@ -55,9 +58,10 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
     environment, problems = _validate(source)
     if environment is None:
         raise ConfigError(problems)
-    manifests, more = _manifests(environment, source)
-    load_tests, worse = _load_tests(environment, source)
-    problems = [*problems, *_doubled_names(environment, source), *more, *worse]
+    problems += _doubled_names(environment, source)
+    manifests = _manifests(environment, source, problems)
+    load_tests = _load_tests(environment, source, problems)
+    model_files = _model_files(environment, source, problems)
     if problems:
         raise ConfigError(problems)
     return LoadedEnvironment(
@@ -65,6 +69,7 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
         environment=environment,
         manifests=manifests,
         load_tests=load_tests,
+        model_files=model_files,
         source=source,
     )
 
@@ -136,6 +141,7 @@ def _plain(kind: str, context: dict[str, Any], message: str) -> tuple[str, str]:
         return "is empty", "give at least one entry"
     wanted = {
         "int_type": "a whole number",
+        "bool_type": "true or false",
         "string_type": "text (quote it if it looks like a number)",
         "tuple_type": "a list",
         "model_type": "a section of keys",
@@ -208,40 +214,62 @@ def _doubled_names(environment: Environment, source: YamlSource) -> list[Problem
 
 
 def _manifests(
-    environment: Environment, source: YamlSource
-) -> tuple[dict[str, Manifest], list[Problem]]:
-    manifests: dict[str, Manifest] = {}
-    problems: list[Problem] = []
-    for index, model in enumerate(environment.models):
-        path: KeyPath = ("models", index, "weights", "manifest")
-        try:
-            manifests[model.name] = read_manifest(
-                source.file.parent / model.weights.manifest,
-                repository=model.weights.repository,
-                revision=model.weights.revision,
-            )
-        except ConfigError as error:
-            problems += [
-                source.problem(path, given=model.weights.manifest, reason=p.reason, remedy=p.remedy)
-                for p in error.problems
-            ]
-    return manifests, problems
+    environment: Environment, source: YamlSource, problems: list[Problem]
+) -> dict[str, Manifest]:
+    def read(model: Model, file: Path) -> Manifest:
+        weights = model.weights
+        return read_manifest(file, repository=weights.repository, revision=weights.revision)
+
+    named = [model.weights.manifest for model in environment.models]
+    return _files(environment, source, problems, ("weights", "manifest"), named, read)
 
 
 def _load_tests(
-    environment: Environment, source: YamlSource
-) -> tuple[dict[str, LoadTest], list[Problem]]:
-    load_tests: dict[str, LoadTest] = {}
-    problems: list[Problem] = []
-    for index, model in enumerate(environment.models):
-        if model.load_test is None:
+    environment: Environment, source: YamlSource, problems: list[Problem]
+) -> dict[str, LoadTest]:
+    def read(_: Model, file: Path) -> LoadTest:
+        return read_load_test(file)
+
+    named = [model.load_test for model in environment.models]
+    return _files(environment, source, problems, ("load_test",), named, read)
+
+
+def _model_files(
+    environment: Environment, source: YamlSource, problems: list[Problem]
+) -> dict[str, ModelFiles]:
+    def read(model: Model, path: Path) -> ModelFiles:
+        weights = model.weights
+        return read_model_files(path, named=str(weights.config), repository=weights.repository)
+
+    named = [model.weights.config for model in environment.models]
+    return _files(environment, source, problems, ("weights", "config"), named, read)
+
+
+Read = TypeVar("Read")
+
+
+def _files(
+    environment: Environment,
+    source: YamlSource,
+    problems: list[Problem],
+    key: KeyPath,
+    named: Sequence[str | None],
+    read: Callable[[Model, Path], Read],
+) -> dict[str, Read]:
+    """What the files of one kind hold, by model; what is wrong with them is added to ``problems``.
+
+    ``named`` is each model's file as the environment spells it, None where it names none.
+    """
+    found: dict[str, Read] = {}
+    for index, (model, file) in enumerate(zip(environment.models, named, strict=True)):
+        if file is None:
             continue
-        path: KeyPath = ("models", index, "load_test")
         try:
-            load_tests[model.name] = read_load_test(source.file.parent / model.load_test)
+            found[model.name] = read(model, source.file.parent / file)
         except ConfigError as error:
+            path: KeyPath = ("models", index, *key)
             problems += [
-                source.problem(path, given=model.load_test, reason=p.reason, remedy=p.remedy)
+                source.problem(path, given=file, reason=p.reason, remedy=p.remedy)
                 for p in error.problems
             ]
-    return load_tests, problems
+    return found

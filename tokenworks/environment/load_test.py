@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
+from tokenworks.environment.json_file import read_json, refused
 from tokenworks.environment.sections import Section
-from tokenworks.environment.values import Count, Day, ExactVersion, Positive, Repository
-from tokenworks.errors import ConfigError, Problem
+from tokenworks.environment.values import Count, Day, ExactVersion, Positive, Repository, Switch
 
 
 class LoadLevel(Section):
@@ -30,6 +29,9 @@ class LoadTest(Section):
     engine_version: ExactVersion
     gpu: Annotated[str, Field(min_length=1)]
     tensor_parallel: Count
+    pipeline_parallel: Count = 1
+    expert_parallel: Count = 1
+    attention_data_parallel: Switch = False
     prompt_tokens: Count
     output_tokens: Count
     measured_on: Day
@@ -42,20 +44,7 @@ def read_load_test(file: Path) -> LoadTest:
     Raises:
         ConfigError: missing, unreadable, incomplete, or with levels out of order.
     """
-    try:
-        found = LoadTest.model_validate(json.loads(file.read_text("utf-8")))
-    except FileNotFoundError:
-        raise _refuse("does not exist", "measure it, or leave load_test out") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise _refuse(f"is incomplete at {where} ({first['msg']})", "correct it there") from error
-    except (OSError, ValueError) as error:
-        raise _refuse(f"cannot be read ({error})", "make it a JSON file") from error
+    found = read_json(file, LoadTest, missing="measure it, or leave load_test out")
     if any(one.concurrency >= next_.concurrency for one, next_ in pairwise(found.levels)):
-        raise _refuse("has levels out of order", "sort them by concurrency, each one once")
+        raise refused("has levels out of order", "sort them by concurrency, each one once")
     return found
-
-
-def _refuse(reason: str, remedy: str) -> ConfigError:
-    return ConfigError([Problem(key="", reason=reason, remedy=remedy)])

@@ -23,6 +23,7 @@ from tokenworks.environment.values import (
     Repository,
     Revision,
     SecretKey,
+    Switch,
 )
 
 
@@ -61,6 +62,11 @@ class Weights(Section):
     revision: Revision = Field(description="Commit of the repository, 40 hexadecimal digits.")
     manifest: RelativePath = Field(
         description="Manifest with path, size and SHA-256 of every file, beside this file."
+    )
+    config: RelativePath | None = Field(
+        default=None,
+        description="The model's config.json, or a folder with it and its "
+        "model.safetensors.index.json, beside this file; left out, the shipped shapes are taken.",
     )
 
 
@@ -101,7 +107,28 @@ class Model(Section):
     )
     tensor_parallel: Count | None = Field(
         default=None,
-        description="GPUs per replica; left out, the smallest number that fits is taken.",
+        description="GPUs that share every layer of a replica; left out, the smallest number of "
+        "GPUs that fits is taken.",
+    )
+    pipeline_parallel: Count | None = Field(
+        default=None,
+        description="Stages, each with a part of a replica's layers; left out, 1 unless the heads "
+        "cannot be divided further.",
+    )
+    expert_parallel: Count | None = Field(
+        default=None,
+        description="GPUs over which whole experts are spread; left out, all that share a layer "
+        "where the number of experts allows it.",
+    )
+    attention_data_parallel: Switch = Field(
+        default=False,
+        description="Whether each GPU computes the attention of its own sequences, with a KV cache "
+        "of its own; for mixtures of experts.",
+    )
+    kv_cache_free_memory_percent: Percent | None = Field(
+        default=None,
+        description="Share of the GPU memory that is free after loading which the KV cache takes; "
+        "left out, the engine's own default.",
     )
     traffic: Traffic | None = Field(
         default=None,

@@ -113,6 +113,7 @@ SecretKey = Annotated[
 ]
 
 Count = Annotated[int, Strict(), Field(gt=0)]
+Switch = Annotated[bool, Strict()]
 
 LARGEST = 10**12
 """Numbers beyond it are slips of the keyboard: nothing that is served has that many of anything."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import re
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
+from tokenworks.environment.json_file import read_json, refused
 from tokenworks.environment.sections import Section
 from tokenworks.environment.values import RelativePath, Repository, Revision
-from tokenworks.errors import ConfigError, Problem
 
 Sha256 = Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{64}$")]
 
@@ -40,6 +40,12 @@ class Manifest(Section):
         return sum(file.bytes for file in self.files)
 
     @property
+    def tensor_bytes(self) -> int:
+        """Size of the files that an engine loads: safetensors at the top of the folder."""
+        loaded = (file for file in self.files if re.fullmatch(r"[^/]+\.safetensors", file.path))
+        return sum(file.bytes for file in loaded)
+
+    @property
     def digest(self) -> str:
         """SHA-256 over the sorted list of sums: the identity of these weights."""
         return hashlib.sha256(self.sums().encode()).hexdigest()
@@ -56,25 +62,13 @@ def read_manifest(file: Path, *, repository: str, revision: str) -> Manifest:
     Raises:
         ConfigError: missing, unreadable, incomplete, or of other weights than asked for.
     """
-    try:
-        manifest = Manifest.model_validate(json.loads(file.read_text("utf-8")))
-    except FileNotFoundError:
-        raise _refuse("does not exist", "create it with path, size and sum of every file") from None
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise _refuse(f"is incomplete at {where} ({first['msg']})", "correct it there") from error
-    except (OSError, ValueError) as error:
-        raise _refuse(f"cannot be read ({error})", "make it a JSON file") from error
+    missing = "create it with path, size and sum of every file"
+    manifest = read_json(file, Manifest, missing=missing)
     if (manifest.repository, manifest.revision) != (repository, revision):
         described = f"{manifest.repository} at {manifest.revision}"
-        raise _refuse(f"describes {described}", f"use a manifest of {repository} at {revision}")
+        raise refused(f"describes {described}", f"use a manifest of {repository} at {revision}")
     paths = [entry.path for entry in manifest.files]
     doubled = sorted({path for path in paths if paths.count(path) > 1})
     if doubled:
-        raise _refuse(f"lists {doubled[0]} twice", "keep one entry for each file")
+        raise refused(f"lists {doubled[0]} twice", "keep one entry for each file")
     return manifest
-
-
-def _refuse(reason: str, remedy: str) -> ConfigError:
-    return ConfigError([Problem(key="", reason=reason, remedy=remedy)])

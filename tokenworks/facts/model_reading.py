@@ -139,7 +139,6 @@ def _with_layers(plain: ModelConfig, fields: Mapping[str, Any]) -> ModelConfig:
         extra_predictor=_has_predictor(fields),
         four_bit_experts=fields.get("expert_dtype") == "fp4",
         unknown=tuple(_unknown(fields)),
-        tokens_bounded=_only_compressed(fields),
     )
 
 
@@ -250,6 +249,7 @@ def _latent(fields: Mapping[str, Any]) -> Latent | None:
         rope_head_dim=count(fields, "qk_rope_head_dim"),
         nope_head_dim=count(fields, "qk_nope_head_dim"),
         v_head_dim=count(fields, "v_head_dim"),
+        index_head_dim=optional_count(fields, "index_head_dim") or 0,
     )
 
 
@@ -287,16 +287,11 @@ def _has_predictor(fields: Mapping[str, Any]) -> bool:
     return any(fields.get(name) for name in names)
 
 
-def _only_compressed(fields: Mapping[str, Any]) -> bool:
-    """Whether all that is not understood makes tokens smaller: compression of keys and values."""
-    ratios = fields.get("compress_ratios")
-    return isinstance(ratios, list) and len(_unknown(fields)) == len(
-        [name for name in NOT_UNDERSTOOD if fields.get(name)]
-    )
-
-
 def _unknown(fields: Mapping[str, Any]) -> list[str]:
-    found = [f"{name} ({word})" for name, word in NOT_UNDERSTOOD.items() if fields.get(name)]
+    strange = [name for name in NOT_UNDERSTOOD if fields.get(name)]
+    if strange == ["index_topk"] and fields.get("kv_lora_rank"):
+        strange = []  # an indexer beside latent attention caches keys of a known size
+    found = [f"{name} ({NOT_UNDERSTOOD[name]})" for name in strange]
     architecture = _architecture(fields).lower()
     hybrid = next((word for word in LINEAR_ARCHITECTURES if word in architecture), None)
     stated = any(key in fields for key in ("linear_attention", "linear_num_value_heads"))

@@ -21,13 +21,18 @@ class Experts:
 
 @dataclass(frozen=True, kw_only=True)
 class Latent:
-    """Multi-head latent attention: what is cached is ``kv_lora_rank + rope_head_dim`` per token."""
+    """Multi-head latent attention: what is cached is ``kv_lora_rank + rope_head_dim`` per token.
+
+    ``index_head_dim`` is of the keys that an indexer caches beside it (sparse attention), 0 for
+    none.
+    """
 
     kv_lora_rank: int
     q_lora_rank: int
     rope_head_dim: int
     nope_head_dim: int
     v_head_dim: int
+    index_head_dim: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +70,8 @@ class ModelConfig:
 
     ``intermediate_size`` is 0 and ``max_position_embeddings`` None where they are not known.
     ``unknown`` names what in a configuration is not understood: with it neither weights nor KV
-    cache can be computed from shapes; ``tokens_bounded`` says that a token nevertheless takes at
-    most what full attention would. ``total_parameters`` is what others counted, vision and
+    cache can be computed from shapes, but a token takes at most what full attention would.
+    ``total_parameters`` is what others counted, vision and
     draft layers included; a packed checkpoint counts two 4-bit weights as one.
     """
 
@@ -98,7 +103,6 @@ class ModelConfig:
     extra_predictor: bool = False
     four_bit_experts: bool = False
     unknown: tuple[str, ...] = ()
-    tokens_bounded: bool = False
 
     @property
     def groups(self) -> tuple[AttentionGroup, ...]:

@@ -1,8 +1,7 @@
 """Models that are known without asking: shapes from public sources, each with its source.
 
-``models/`` holds ``config.json`` files from which environments are planned, ``model_shapes.json``
-what is publicly known of many more, often incomplete. A file or directory of the user's own is
-read by ``model_reading``, as these are.
+``model_shapes.json`` holds what is publicly known of each, often incomplete. Environments name
+them by repository; a file or directory of the user's own is read by ``model_reading``, as they are.
 """
 
 from __future__ import annotations
@@ -11,28 +10,6 @@ import json
 from functools import cache
 from importlib import resources
 from typing import Any
-
-from tokenworks.facts.model_reading import read_document
-from tokenworks.facts.models import ModelConfig
-
-
-@cache
-def models() -> dict[str, ModelConfig]:
-    """Every shipped ``config.json``, by repository: the models that environments may name."""
-    folder = resources.files(__package__).joinpath("models")
-    documents = [json.loads(entry.read_text("utf-8")) for entry in folder.iterdir()]
-    configs = (
-        read_document(
-            str(document["repository"]),
-            {
-                **document["config"],
-                "source": document["source"],
-                "total_parameters": document["total_parameters"],
-            },
-        )
-        for document in documents
-    )
-    return {config.repository: config for config in sorted(configs, key=lambda c: c.repository)}
 
 
 @cache

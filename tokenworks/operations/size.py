@@ -38,10 +38,12 @@ class Answer:
 def size_cases(cases: Path, models: Path | None, *, look_for_ways: bool) -> list[Answer]:
     """Every case of a file, sized; a case that cannot be sized carries its error.
 
+    Models of the user's own file win over those that are shipped.
+
     Raises:
         ConfigError: when a file cannot be read at all.
     """
-    known = read_models(models) if models is not None else model_shapes()
+    known = {**model_shapes(), **(read_models(models) if models is not None else {})}
     return [_answered(case, known, look_for_ways=look_for_ways) for case in _read(cases)]
 
 
@@ -72,15 +74,7 @@ def _refused(path: Path, reason: str) -> ConfigError:
 def size_table(answers: Sequence[Answer]) -> Table:
     """Cases as a table for people."""
     table = Table(box=None, pad_edge=False)
-    for heading in (
-        "case",
-        "verdict",
-        "weights GiB",
-        "KV cache GiB",
-        "tokens",
-        "because (GiB)",
-        "would fit with",
-    ):
+    for heading in HEADINGS:
         table.add_column(heading, overflow="fold")
     for answer in answers:
         one = answer.sized
@@ -90,7 +84,7 @@ def size_table(answers: Sequence[Answer]) -> Table:
             _figure(one.weights_gib_per_gpu),
             _figure(one.kv_cache_gib_per_gpu),
             "" if one.kv_cache_tokens is None else str(one.kv_cache_tokens),
-            one.error or one.because,
+            one.error or "; ".join(part for part in (one.because, one.note) if part),
             "; or ".join(answer.ways),
         )
     return table

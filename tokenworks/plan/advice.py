@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tokenworks.engines import tensorrt_llm
 from tokenworks.environment.load import LoadedEnvironment
 from tokenworks.facts.instances import instances
 from tokenworks.plan import sizes
 from tokenworks.plan.candidate import Candidate
 from tokenworks.plan.capacity import Sized
+from tokenworks.plan.fitting import fewest_gpus, spelt
 from tokenworks.plan.types import CostPlan, ModelCost, Rates
 from tokenworks.sizing import advice
 from tokenworks.sizing.advice import Advice, Split
 from tokenworks.sizing.capacity import needed_replicas
 from tokenworks.sizing.cold_start import ColdStart
 from tokenworks.sizing.cost import HOURS_PER_MONTH
+from tokenworks.sizing.parallelism import Arrangement
 
 LENGTH_TOLERANCE = 0.2
 """How far the lengths of a load test may be from those of the traffic before it is said."""
@@ -52,7 +53,8 @@ def _model(one: Sized, cost: ModelCost | None) -> Iterable[Advice | None]:
         target_seconds=None if target is None else float(target),
     )
     yield _better_split(candidate)
-    yield advice.high_memory_fraction(key, tensorrt_llm.FREE_GPU_MEMORY_FRACTION)
+    percent = sizes.kv_cache_percent(candidate.model).value
+    yield advice.high_memory_share(f"{key}.kv_cache_free_memory_percent", percent)
     if traffic is None:
         return
     yield advice.steep_peak(
@@ -75,20 +77,22 @@ def _model(one: Sized, cost: ModelCost | None) -> Iterable[Advice | None]:
 
 def _better_split(one: Candidate) -> Advice | None:
     """Compares the split that was asked for with the fewest GPUs on which the model fits."""
-    for fewer in sizes.allowed_tensor_parallel(one.config, one.instance):
-        memory = sizes.budget(one.model, one.config, one.gpu, fewer)
-        if memory.sequences >= 1:
-            return advice.replicas_are_better(
-                f"models[{one.index}].tensor_parallel",
-                asked=Split(
-                    gpus_per_replica=one.tensor_parallel.value,
-                    replicas=sizes.needed_replicas(one.model, one.memory),
-                ),
-                fewest=Split(
-                    gpus_per_replica=fewer, replicas=sizes.needed_replicas(one.model, memory)
-                ),
-            )
-    return None
+    fewest = fewest_gpus(one.case)
+    if fewest is None or fewest.gpus_per_replica >= one.gpus_per_replica:
+        return None
+    return advice.replicas_are_better(
+        f"models[{one.index}].tensor_parallel",
+        asked=_split(one, one.fit.way),
+        fewest=_split(one, fewest),
+    )
+
+
+def _split(one: Candidate, way: Arrangement) -> Split:
+    return Split(
+        spelt=spelt(way),
+        gpus_per_replica=way.gpus_per_replica,
+        replicas=sizes.needed_replicas(one.model, one.case.budget(way)),
+    )
 
 
 def _unreachable(key: str, target: float, rates: Rates) -> Advice | None:

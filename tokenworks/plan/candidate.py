@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tokenworks.engines import tensorrt_llm
-from tokenworks.engines.tensorrt_llm import MemoryBudget
+from tokenworks.engines.replica_memory import MemoryBudget
 from tokenworks.environment.load import LoadedEnvironment
 from tokenworks.environment.lock import Lock, LockedImage
 from tokenworks.environment.sections import Model, NodePool
-from tokenworks.environment.weights import Manifest
-from tokenworks.environment.yaml_source import KeyPath
 from tokenworks.errors import Problem
 from tokenworks.facts.gpus import GPUS, Gpu
 from tokenworks.facts.instances import Instance, instances
-from tokenworks.facts.models import ModelConfig
-from tokenworks.facts.shipped_models import models
+from tokenworks.facts.models import BYTES_PER_PARAMETER
+from tokenworks.facts.shipped_models import model_shapes
 from tokenworks.plan import sizes
+from tokenworks.plan.case import Case, Place, Refused, Shape
+from tokenworks.plan.fitting import Fit, fit
 from tokenworks.plan.placement import Demand
 from tokenworks.plan.types import Decided
-from tokenworks.sizing.memory import GIB
+from tokenworks.sizing.parallelism import Arrangement
+
+MOST_BEYOND_SHAPES = 1.1
+"""Files may hold this many times what the shapes make: scales, and tensors that are not loaded."""
+
+ONE_GPU = Arrangement(tensor=1, pipeline=1, expert=1, data=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,16 +34,40 @@ class Candidate:
     """A model that fits, with everything its plan is made from."""
 
     index: int
-    model: Model
-    manifest: Manifest
-    pool: NodePool
-    instance: Instance
-    gpu: Gpu
-    config: ModelConfig
+    case: Case
     locked: LockedImage
-    memory: MemoryBudget
-    tensor_parallel: Decided[int]
+    fit: Fit
     replicas: Decided[int]
+
+    @property
+    def model(self) -> Model:
+        """The model as the environment has it."""
+        return self.case.model
+
+    @property
+    def pool(self) -> NodePool:
+        """The pool whose GPUs serve it."""
+        return self.case.pool
+
+    @property
+    def instance(self) -> Instance:
+        """The instance type of the pool."""
+        return self.case.instance
+
+    @property
+    def gpu(self) -> Gpu:
+        """The GPUs of the pool."""
+        return self.case.gpu
+
+    @property
+    def memory(self) -> MemoryBudget:
+        """Where the memory of each GPU goes."""
+        return self.fit.memory
+
+    @property
+    def gpus_per_replica(self) -> int:
+        """GPUs that one replica takes on one node."""
+        return self.fit.way.gpus_per_replica
 
     @property
     def demand(self) -> Demand:
@@ -45,52 +75,8 @@ class Candidate:
         return Demand(
             model=self.model.name,
             replicas=self.replicas.value,
-            gpus_per_replica=self.tensor_parallel.value,
+            gpus_per_replica=self.gpus_per_replica,
         )
-
-
-class _Refused(Exception):  # noqa: N818  (never leaves this module)
-    """The problem because of which a model goes no further."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        super().__init__()
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where problems of one model are reported."""
-
-    loaded: LoadedEnvironment
-    index: int
-
-    @property
-    def model(self) -> Model:
-        return self.loaded.environment.models[self.index]
-
-    def problem(self, *key: str, given: object, reason: str, remedy: str) -> Problem:
-        path: KeyPath = ("models", self.index, *key)
-        return self.loaded.source.problem(path, given=str(given), reason=reason, remedy=remedy)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Case:
-    """One model beside the nodes it asks for; everything it refers to is known."""
-
-    place: _Place
-    model: Model
-    manifest: Manifest
-    pool: NodePool
-    instance: Instance
-    gpu: Gpu
-    config: ModelConfig
-
-    @property
-    def allowed(self) -> tuple[int, ...]:
-        return sizes.allowed_tensor_parallel(self.config, self.instance)
-
-    def budget(self, tensor_parallel: int) -> MemoryBudget:
-        return sizes.budget(self.model, self.config, self.gpu, tensor_parallel)
 
 
 def candidate(
@@ -100,44 +86,40 @@ def candidate(
 
     ``pools`` are those that can be planned; for a model of another one nothing more is said.
     """
-    place = _Place(loaded, index)
+    place = Place(loaded, index)
     model = place.model
     locked = lock.find(tensorrt_llm.IMAGE_REPOSITORY, model.engine.version)
-    problems = tuple(_unknown_references(place, locked))
-    if problems or model.node_pool not in pools or locked is None:
+    shape = place.shape()
+    problems = tuple(_unknown_references(place, locked, shape))
+    if problems or model.node_pool not in pools or locked is None or shape is None:
         return problems
     pool = pools[model.node_pool]
-    case = _Case(
+    case = Case(
         place=place,
         model=model,
         manifest=loaded.manifests[model.name],
         pool=pool,
         instance=instances()[pool.instance],
         gpu=GPUS[instances()[pool.instance].gpu],
-        config=models()[model.weights.repository],
+        shape=shape,
     )
     return tuple(_mismatches(case)) or _fitting(case, locked)
 
 
-def _fitting(case: _Case, locked: LockedImage) -> Candidate | tuple[Problem, ...]:
+def _fitting(case: Case, locked: LockedImage) -> Candidate | tuple[Problem, ...]:
     try:
-        tensor_parallel = _tensor_parallel(case)
-        memory = _memory(case, tensor_parallel.value)
-        _check_host_memory(case, tensor_parallel.value)
-    except _Refused as refused:
+        _check_weights(case)
+        found = fit(case)
+        _check_replicas(case, found.memory)
+        _check_host_memory(case, found.way.gpus_per_replica)
+    except Refused as refused:
         return (refused.problem,)
     return Candidate(
         index=case.place.index,
-        model=case.model,
-        manifest=case.manifest,
-        pool=case.pool,
-        instance=case.instance,
-        gpu=case.gpu,
-        config=case.config,
+        case=case,
         locked=locked,
-        memory=memory,
-        tensor_parallel=tensor_parallel,
-        replicas=sizes.replicas(case.model, memory),
+        fit=found,
+        replicas=sizes.replicas(case.model, found.memory),
     )
 
 
@@ -149,14 +131,13 @@ def notes(ready: Candidate) -> Iterable[str]:
             f"models[{ready.index}].replicas: {ready.replicas.value} carry the peak of "
             f"{model.peak_concurrency} only while all are up; {needed} would survive a failure."
         )
-    if ready.tensor_parallel.value > 1 and ready.instance.interconnect != "nvswitch":
-        yield (
-            f"models[{ready.index}].tensor_parallel: the GPUs of {ready.instance.name} are joined "
-            "by PCIe, so every layer waits for it; a pool with NVLink serves faster."
-        )
+    for note in ready.fit.way.notes:
+        yield f"models[{ready.index}].tensor_parallel: {note}."
 
 
-def _unknown_references(place: _Place, locked: LockedImage | None) -> Iterable[Problem]:
+def _unknown_references(
+    place: Place, locked: LockedImage | None, shape: Shape | None
+) -> Iterable[Problem]:
     model = place.model
     declared = [pool.name for pool in place.loaded.environment.node_pools]
     if model.node_pool not in declared:
@@ -166,14 +147,16 @@ def _unknown_references(place: _Place, locked: LockedImage | None) -> Iterable[P
             reason="is not a node pool of this environment",
             remedy=f"use one of: {', '.join(declared)}",
         )
-    if model.weights.repository not in models():
+    if shape is None:
+        known = [name for name in model_shapes() if "/" in name and " " not in name]
+        near = difflib.get_close_matches(model.weights.repository, known, n=3, cutoff=0)
         yield place.problem(
             "weights",
             "repository",
             given=model.weights.repository,
             reason="is a model whose shapes are unknown",
-            remedy=f"use one of: {', '.join(models())}; or add its config.json to "
-            "tokenworks/facts/models",
+            remedy="name its config.json in weights.config, or use one of the "
+            f"{len(known)} that are known, such as {', '.join(near)}",
         )
     if tensorrt_llm.minimum_driver_major(model.engine.version) is None:
         yield place.problem(
@@ -193,7 +176,7 @@ def _unknown_references(place: _Place, locked: LockedImage | None) -> Iterable[P
         )
 
 
-def _mismatches(case: _Case) -> Iterable[Problem]:
+def _mismatches(case: Case) -> Iterable[Problem]:
     model, pool = case.model, case.pool
     floor = tensorrt_llm.minimum_driver_major(model.engine.version) or 0
     if int(pool.driver_version.split(".")[0]) < floor:
@@ -214,6 +197,7 @@ def _mismatches(case: _Case) -> Iterable[Problem]:
             f"needs {lowest[0]}.{lowest[1]}",
             remedy="use a pool of newer GPUs",
         )
+    yield from _architecture(case)
     longest = case.config.max_position_embeddings
     if longest is not None and model.max_model_len_tokens > longest:
         yield case.place.problem(
@@ -224,48 +208,49 @@ def _mismatches(case: _Case) -> Iterable[Problem]:
         )
 
 
-def _tensor_parallel(case: _Case) -> Decided[int]:
-    asked = case.model.tensor_parallel
-    if asked is None:
-        return _smallest_tensor_parallel(case)
-    if asked not in case.allowed:
-        raise _Refused(
-            case.place.problem(
-                "tensor_parallel",
-                given=asked,
-                reason=f"does not divide the {case.instance.gpu_count} GPUs of "
-                f"{case.instance.name} and the {case.config.attention_heads} attention heads of "
-                "the model",
-                remedy=f"use {_either(case.allowed)}",
-            )
-        )
-    return Decided(asked, "asked for in the environment")
-
-
-def _smallest_tensor_parallel(case: _Case) -> Decided[int]:
-    smallest = _fewest_gpus(case)
-    if smallest is None:
-        raise _Refused(_does_not_fit(case, case.allowed[-1]))
-    return Decided(
-        smallest,
-        "the fewest GPUs on which weights and one sequence of full length fit"
-        if smallest > 1
-        else "one GPU holds weights and KV cache; splitting would only add communication",
+def _architecture(case: Case) -> Iterable[Problem]:
+    """A model whose own files name an architecture that the engine does not serve."""
+    stated, known = case.config.architecture, tensorrt_llm.ARCHITECTURES
+    if case.shape.file is None or stated in known:
+        return
+    near = difflib.get_close_matches(stated, known, n=3, cutoff=0)
+    yield case.place.problem(
+        "weights",
+        "config",
+        given=case.shape.file,
+        reason=f"is not understood: architectures {stated or '(nothing)'} is none that "
+        f"{case.model.engine.name} serves and the memory law knows",
+        remedy=f"use a model of one such as {', '.join(near)}",
     )
 
 
-def _fewest_gpus(case: _Case) -> int | None:
-    """The fewest GPUs on which one sequence of full length fits, if any number is enough."""
-    return next((size for size in case.allowed if case.budget(size).sequences >= 1), None)
+def _check_weights(case: Case) -> None:
+    """Refuse files that hold more than the shapes make: memory would be planned too small.
+
+    Embedding tables that are tied may be stored twice; draft layers are stored and not loaded.
+    """
+    config, held = case.config, case.manifest.tensor_bytes
+    tied = config.vocabulary * config.hidden_size * BYTES_PER_PARAMETER[config.dtype]
+    shapes = case.budget(ONE_GPU).weight_bytes + (tied if config.tied_embeddings else 0)
+    if config.extra_predictor or held <= MOST_BEYOND_SHAPES * shapes:
+        return
+    source = case.shape.file or f"the shipped shape of {config.repository}"
+    raise Refused(
+        case.place.problem(
+            "weights",
+            "manifest",
+            given=case.model.weights.manifest,
+            reason=f"lists {held / 10**9:.1f} GB of tensors, {source} makes {shapes / 10**9:.1f}",
+            remedy="name the config.json of these weights in weights.config",
+        )
+    )
 
 
-def _memory(case: _Case, tensor_parallel: int) -> MemoryBudget:
-    memory, model = case.budget(tensor_parallel), case.model
-    if memory.sequences < 1:
-        raise _Refused(_does_not_fit(case, tensor_parallel))
+def _check_replicas(case: Case, memory: MemoryBudget) -> None:
+    model = case.model
     held = memory.sequences * (model.replicas or 0)
     if model.replicas is not None and held < model.peak_concurrency:
-        raise _Refused(
+        raise Refused(
             case.place.problem(
                 "replicas",
                 given=model.replicas,
@@ -275,14 +260,13 @@ def _memory(case: _Case, tensor_parallel: int) -> MemoryBudget:
                 "or more GPUs for each",
             )
         )
-    return memory
 
 
-def _check_host_memory(case: _Case, tensor_parallel: int) -> None:
-    needed = sizes.host_memory_mib(case.manifest.total_bytes, tensor_parallel, case.gpu)
-    share = sizes.host_memory_share_mib(case.instance, tensor_parallel)
+def _check_host_memory(case: Case, gpus: int) -> None:
+    needed = sizes.host_memory_mib(case.manifest.total_bytes, gpus, case.gpu)
+    share = sizes.host_memory_share_mib(case.instance, gpus)
     if needed.value > share:
-        raise _Refused(
+        raise Refused(
             case.place.problem(
                 "node_pool",
                 given=case.pool.name,
@@ -291,32 +275,3 @@ def _check_host_memory(case: _Case, tensor_parallel: int) -> None:
                 remedy="use an instance type with more host memory for each GPU",
             )
         )
-
-
-def _does_not_fit(case: _Case, tensor_parallel: int) -> Problem:
-    memory, length = case.budget(tensor_parallel), case.model.max_model_len_tokens
-    table = ", ".join(f"{name} {size / GIB:.2f}" for name, size, _ in memory.rows())
-    needed = memory.kv_bytes_per_token * length / GIB
-    return case.place.problem(
-        "max_model_len_tokens",
-        given=length,
-        reason=f"does not fit on {tensor_parallel} x {case.gpu.name} "
-        f"({memory.usable_bytes / GIB:.2f} GiB each): {table} GiB; one sequence needs "
-        f"{needed:.2f} GiB of KV cache",
-        remedy=_what_would_fit(case, memory),
-    )
-
-
-def _what_would_fit(case: _Case, memory: MemoryBudget) -> str:
-    ways = []
-    if memory.kv_cache_tokens:
-        ways.append(f"use at most {memory.kv_cache_tokens} tokens")
-    fewest = _fewest_gpus(case)
-    if fewest is not None:
-        ways.append(f"use tensor_parallel {fewest}")
-    return " or ".join(ways) or "use a pool with larger GPUs"
-
-
-def _either(numbers: tuple[int, ...]) -> str:
-    *most, last = map(str, numbers)
-    return f"{', '.join(most)} or {last}" if most else last

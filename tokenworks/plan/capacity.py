@@ -18,7 +18,7 @@ from tokenworks.plan.types import Asked, CapacityPlan, Decided, Rates
 from tokenworks.sizing import capacity
 from tokenworks.sizing.capacity import Level
 from tokenworks.sizing.cold_start import ColdStart, warm_replicas
-from tokenworks.sizing.roofline import Replica
+from tokenworks.sizing.roofline import Replica, active_share
 
 ADMITTED_PEAKS = 2
 """One gateway lets in this many times the peak; the rest is refused."""
@@ -63,7 +63,10 @@ def _load_test_problems(
         "engine": one.model.engine.name,
         "engine_version": one.model.engine.version,
         "gpu": one.gpu.name,
-        "tensor_parallel": one.tensor_parallel.value,
+        "tensor_parallel": one.fit.way.tensor,
+        "pipeline_parallel": one.fit.way.pipeline,
+        "expert_parallel": one.fit.way.expert,
+        "attention_data_parallel": one.fit.way.attention_data,
     }
     other = [f"{k} {getattr(test, k)}" for k, v in wanted.items() if getattr(test, k) != v]
     if other:
@@ -137,11 +140,12 @@ def _limit(one: Candidate, test: LoadTest | None) -> _Limit:
             rates=None,
         )
     mean = traffic.prompt_tokens + traffic.output_tokens
-    held = capacity.sequences_of_mean_length(memory.kv_cache_tokens, mean)
+    room = mean + memory.state_tokens
+    held = capacity.sequences_of_mean_length(memory.kv_cache_tokens, room)
     depth = sizes.max_batch_size(model).value
     most = max(1, min(held, depth))
     because = (
-        f"{held} sequences of {mean} tokens fit into {memory.kv_cache_tokens} tokens of KV cache "
+        f"{held} sequences of {room} tokens fit into {memory.kv_cache_tokens} tokens of KV cache "
         f"less {float(capacity.FRAGMENTATION):.0%} for fragmentation, the scheduler takes {depth}"
     )
     if test is not None:
@@ -245,9 +249,13 @@ def _estimated(one: Candidate, traffic: Traffic, most: int, because: str) -> _Li
 
 
 def _replica(one: Candidate, traffic: Traffic, attained: float) -> Replica:
+    """Stages work one after the other on one token, so they count as one slower GPU."""
+    way, stages = one.fit.way, one.fit.way.pipeline
+    weights = one.memory.weight_bytes * stages
     return Replica(
-        weight_bytes=one.memory.weight_bytes,
-        kv_bytes_per_token=one.memory.kv_bytes_per_token,
+        weight_bytes=weights,
+        computed_bytes=round(weights * active_share(one.case.config)),
+        kv_bytes_per_token=math.ceil(one.memory.kv_bytes_per_token * stages / way.caches),
         prompt_tokens=traffic.prompt_tokens,
         output_tokens=traffic.output_tokens,
         rates=GPU_RATES[one.gpu.name],

@@ -12,6 +12,7 @@ from tokenworks.naming import content_hash, weights_claim
 from tokenworks.plan import sizes
 from tokenworks.plan.candidate import Candidate
 from tokenworks.plan.capacity import Sized
+from tokenworks.plan.case import Case
 from tokenworks.plan.placement import Demand, Room, rollout
 from tokenworks.plan.types import Decided, Image, ModelPlan, Probe, WeightsPlan
 from tokenworks.sizing.cold_start import MARGIN_SECONDS, SAFETY, ColdStart
@@ -34,11 +35,12 @@ def model_plan(
 ) -> ModelPlan:
     """Everything about one model, from a candidate that fits and the demands on its pool."""
     ready = sized.candidate
-    model, gpu, tensor_parallel = ready.model, ready.gpu, ready.tensor_parallel.value
+    model, gpu, gpus = ready.model, ready.gpu, ready.gpus_per_replica
+    parallel, vcpus = ready.fit.parallel, ready.instance.vcpus
     image = Image(
         repository=ready.locked.repository, tag=ready.locked.tag, digest=ready.locked.digest
     )
-    weights = _weights(model.name, ready.manifest)
+    weights = _weights(model.name, ready.case.manifest)
     config = _config_file(ready, tenants=len(loaded.environment.gateway.tenants))
     rate = loaded.environment.weights_storage.read_mib_per_second
     longest = loaded.environment.gateway.max_request_seconds
@@ -51,8 +53,13 @@ def model_plan(
         node_pool=ready.pool.name,
         gpu_product=gpu.product,
         weights=weights,
+        model_shape=_shape(ready.case),
         memory=ready.memory,
-        tensor_parallel=ready.tensor_parallel,
+        tensor_parallel=parallel.tensor,
+        pipeline_parallel=parallel.pipeline,
+        expert_parallel=parallel.expert,
+        attention_data_parallel=parallel.attention_data,
+        kv_cache_free_memory_percent=sizes.kv_cache_percent(model),
         replicas=ready.replicas,
         max_batch_size=sizes.max_batch_size(model),
         max_num_tokens=sizes.max_num_tokens(model),
@@ -73,8 +80,12 @@ def model_plan(
         readiness_probe=_READINESS,
         liveness_probe=_LIVENESS,
         shared_memory_mib=sizes.shared_memory_mib(gpu),
-        host_memory_mib=sizes.host_memory_mib(weights.total_bytes, tensor_parallel, gpu),
-        cpu_millicores=sizes.cpu_millicores(ready.instance, tensor_parallel),
+        host_memory_mib=sizes.host_memory_mib(weights.total_bytes, gpus, gpu),
+        cpu_millicores=sizes.cpu_millicores(ready.instance, gpus),
+        cache_volume_gib=sizes.cache_volume_gib(),
+        scratch_volume_gib=sizes.scratch_volume_gib(),
+        weights_gate_cpu_millicores=sizes.weights_gate_cpu_millicores(),
+        weights_gate_memory_mib=sizes.weights_gate_memory_mib(len(weights.files), vcpus),
         rollout=rollout(room, demands, model.name),
         progress_deadline_seconds=Decided(
             times.progress_deadline_seconds,
@@ -108,6 +119,17 @@ def _weights(model: str, manifest: Manifest) -> WeightsPlan:
     )
 
 
+def _shape(case: Case) -> Decided[str]:
+    config = case.config
+    kept = "latent attention" if config.latent else f"{config.kv_heads} KV heads"
+    mixture = f", {config.experts.count} experts" if config.experts else ""
+    source = f"from {case.shape.file}, which the environment names"
+    if case.shape.file is None:
+        source = f"shipped for {config.repository}; source: {config.source}"
+    shape = f"{config.layers} layers, {config.attention_heads} attention heads, {kept}{mixture}"
+    return Decided(shape, source)
+
+
 def _config_file(ready: Candidate, *, tenants: int) -> Decided[dict[str, object]]:
     model, tokens = ready.model, sizes.max_num_tokens(ready.model).value
     shared = tenants > 1
@@ -119,7 +141,8 @@ def _config_file(ready: Candidate, *, tenants: int) -> Decided[dict[str, object]
     )
     return Decided(
         tensorrt_llm.config_file(
-            tensor_parallel=ready.tensor_parallel.value,
+            way=ready.fit.way,
+            kv_cache_fraction=sizes.kv_cache_percent(model).value / 100,
             max_batch_size=sizes.max_batch_size(model).value,
             max_num_tokens=tokens,
             max_model_len_tokens=model.max_model_len_tokens,
@@ -127,6 +150,15 @@ def _config_file(ready: Candidate, *, tenants: int) -> Decided[dict[str, object]
             block_reuse=not shared,
         ),
         because,
+        (
+            "tensor_parallel",
+            "pipeline_parallel",
+            "expert_parallel",
+            "attention_data_parallel",
+            "kv_cache_free_memory_percent",
+            "max_batch_size",
+            "max_num_tokens",
+        ),
     )
 
 

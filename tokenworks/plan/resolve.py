@@ -31,7 +31,7 @@ def resolve(loaded: LoadedEnvironment, lock: Lock) -> Plan:
     ready = _fitting(loaded, lock)
     rate = loaded.environment.weights_storage.read_mib_per_second
     measured = (loaded.environment.start_up or StartUp()).model_dump()
-    times = [cold_start(one.manifest.total_bytes, rate, **measured) for one in ready]
+    times = [cold_start(one.case.manifest.total_bytes, rate, **measured) for one in ready]
     fleet = [sized(loaded, one, start) for one, start in zip(ready, times, strict=True)]
     ready = [one.candidate for one in fleet]
     _refuse(list(_placement_problems(loaded, ready)))

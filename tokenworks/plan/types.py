@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Generic, TypeVar
 
-from tokenworks.engines.tensorrt_llm import MemoryBudget
+from tokenworks.engines.replica_memory import MemoryBudget
 from tokenworks.facts.gpus import Gpu
 from tokenworks.facts.instances import Instance
 from tokenworks.sizing.advice import Advice
@@ -192,8 +192,13 @@ class ModelPlan:
     node_pool: str
     gpu_product: str
     weights: WeightsPlan
+    model_shape: Decided[str]
     memory: MemoryBudget
     tensor_parallel: Decided[int]
+    pipeline_parallel: Decided[int]
+    expert_parallel: Decided[int]
+    attention_data_parallel: Decided[bool]
+    kv_cache_free_memory_percent: Decided[float]
     replicas: Decided[int]
     max_batch_size: Decided[int]
     max_num_tokens: Decided[int]
@@ -212,11 +217,20 @@ class ModelPlan:
     shared_memory_mib: Decided[int]
     host_memory_mib: Decided[int]
     cpu_millicores: Decided[int]
+    cache_volume_gib: Decided[int]
+    scratch_volume_gib: Decided[int]
+    weights_gate_cpu_millicores: Decided[int]
+    weights_gate_memory_mib: Decided[int]
     rollout: Decided[Rollout]
     progress_deadline_seconds: Decided[int]
     drain_seconds: Decided[int]
     termination_grace_seconds: Decided[int]
     release: str
+
+    @property
+    def gpus_per_replica(self) -> int:
+        """GPUs that one replica takes, all on one node."""
+        return self.tensor_parallel.value * self.pipeline_parallel.value
 
 
 @dataclass(frozen=True, kw_only=True)

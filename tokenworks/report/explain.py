@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from tokenworks.engines.replica_memory import MemoryBudget
 from tokenworks.errors import ConfigError, Problem
 from tokenworks.plan.types import Decided, Plan
 from tokenworks.sizing.memory import GIB
@@ -39,24 +40,24 @@ def explain(plan: Plan, key: str) -> tuple[Reason, ...]:
     Raises:
         ConfigError: there is no such value; it names the nearest ones.
     """
-    return tuple(_chain(plan, _path(plan, key), 0, frozenset()))
+    return tuple(_chain(plan, _path(plan, key), 0, set()))
 
 
-def _chain(plan: Plan, key: str, depth: int, above: frozenset[str]) -> Iterator[Reason]:
+def _chain(plan: Plan, key: str, depth: int, told: set[str]) -> Iterator[Reason]:
+    """One value and what it rests on; what was ``told`` before is named and not told again."""
     value = _find(plan, key)
+    again = key in told
+    told.add(key)
     if isinstance(value, Decided):
-        yield Reason(depth=depth, key=key, value=_short(value.value), because=value.because)
-        for name in value.rests_on:
-            below = _relative(key, name)
-            if below not in above:
-                yield from _chain(plan, below, depth + 1, above | {key})
+        because = "as above" if again else value.because
+        yield Reason(depth=depth, key=key, value=_short(value.value), because=because)
+        for name in () if again else value.rests_on:
+            yield from _chain(plan, _relative(key, name), depth + 1, told)
         return
-    rows = getattr(value, "rows", None)
-    if callable(rows):
-        yield Reason(depth=depth, key=key, value=_memory(value), because="")
-        for name, size, because in rows():
-            shown = f"{size / GIB:.2f} GiB"
-            yield Reason(depth=depth + 1, key=name, value=shown, because=because)
+    if isinstance(value, MemoryBudget):
+        because = "as above" if again else ""
+        yield Reason(depth=depth, key=key, value=_memory(value), because=because)
+        yield from () if again else _memory_rows(value, depth + 1)
         return
     yield Reason(depth=depth, key=key, value=_short(value), because="")
     for child, decided in _decisions(value):
@@ -68,7 +69,14 @@ def _chain(plan: Plan, key: str, depth: int, above: frozenset[str]) -> Iterator[
         )
 
 
-def _memory(memory: Any) -> str:
+def _memory_rows(memory: MemoryBudget, depth: int) -> Iterator[Reason]:
+    for name, size, because in memory.rows():
+        yield Reason(depth=depth, key=name, value=f"{size / GIB:.2f} GiB", because=because)
+    for bound in memory.bounds:
+        yield Reason(depth=depth, key="safe end", value="of a bound", because=bound)
+
+
+def _memory(memory: MemoryBudget) -> str:
     return (
         f"{memory.kv_cache_tokens} tokens of KV cache, {memory.sequences} sequences of "
         f"{memory.max_model_len_tokens}"

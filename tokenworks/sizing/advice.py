@@ -15,7 +15,7 @@ PEAK_TO_MEAN = 2.0
 TYPICAL_IDLE = 0.6
 """Idle of 30 to 60 % is typical of self-hosted fleets; more means a small or sparse workload."""
 
-MEMORY_FRACTION = 0.95
+MEMORY_PERCENT = 95
 """A larger share of GPU memory for the engine moves out-of-memory from start-up to run time."""
 
 
@@ -102,8 +102,12 @@ def below_crossover(
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """One way to divide GPUs: GPUs for each replica, and replicas that the peak then needs."""
+    """One way to divide GPUs: GPUs for each replica, and replicas that the peak then needs.
 
+    ``spelt`` is how the environment would ask for it.
+    """
+
+    spelt: str
     gpus_per_replica: int
     replicas: int
 
@@ -122,20 +126,19 @@ def replicas_are_better(key: str, *, asked: Split, fewest: Split) -> Advice | No
         finding=f"the peak takes {asked.replicas} replicas of {asked.gpus_per_replica} GPUs, "
         f"{asked.gpus} GPUs, or {fewest.replicas} replicas of {fewest.gpus_per_replica} on "
         f"{fewest.gpus}, without communication and with less lost by one failure",
-        remedy=f"use tensor_parallel {fewest.gpus_per_replica}, unless one request alone must be "
-        "faster",
+        remedy=f"use {fewest.spelt}, unless one request alone must be faster",
     )
 
 
-def high_memory_fraction(key: str, fraction: float) -> Advice | None:
+def high_memory_share(key: str, percent: float) -> Advice | None:
     """So much memory for the KV cache that running out of it waits for a peak."""
-    if fraction <= MEMORY_FRACTION:
+    if percent <= MEMORY_PERCENT:
         return None
     return Advice(
         key=key,
-        finding=f"memory fraction {fraction:g} is above {MEMORY_FRACTION:g}: what start-up does "
-        "not need is missing at the first peak",
-        remedy=f"use at most {MEMORY_FRACTION:g}",
+        finding=f"the KV cache takes {percent:g}% of free memory, more than {MEMORY_PERCENT}%: "
+        "what start-up does not need is missing at the first peak",
+        remedy=f"use at most {MEMORY_PERCENT}",
     )
 
 

@@ -1,13 +1,15 @@
 """How a model may be spread over GPUs: what its shapes and the machines allow.
 
-Tensor parallelism stays within one NVLink domain, pipeline stages cross nodes, experts are split
-over the GPUs of a replica where their number allows it, and what is left over are replicas (data
-parallelism). Rules: vLLM and TensorRT-LLM refuse a tensor parallelism that does not divide the
-attention heads, and one that neither divides nor is divided by the KV heads.
+Tensor parallelism stays within one node; pipeline stages cross nodes, and within one they are taken
+only where the heads cannot be divided further. Experts are split over the GPUs that share a layer
+where their number allows it, and what is left over are replicas (data parallelism). Rules: vLLM and
+TensorRT-LLM refuse a tensor parallelism that does not divide the attention heads, and one that
+neither divides nor is divided by the KV heads.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -34,19 +36,46 @@ class Machines:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What of an arrangement is fixed by those who ask; None leaves it open.
+
+    Tensor parallelism alone means one stage; stages alone leave tensor parallelism open.
+    """
+
+    tensor: int | None = None
+    pipeline: int | None = None
+    expert: int | None = None
+    attention_data: bool = False
+
+
+ANYTHING = Wanted()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Arrangement:
-    """One way to spread a model: GPUs per stage, stages, GPUs that share experts, replicas."""
+    """One way to spread a model: GPUs per stage, stages, GPUs that share experts, replicas.
+
+    ``nodes`` is how many of them one replica takes. With ``attention_data`` each GPU of a stage
+    computes the attention of its own sequences and keeps a KV cache of its own.
+    """
 
     tensor: int
     pipeline: int
     expert: int
     data: int
+    nodes: int = 1
+    attention_data: bool = False
     notes: tuple[str, ...] = ()
 
     @property
     def gpus_per_replica(self) -> int:
         """GPUs that one replica takes."""
         return self.tensor * self.pipeline
+
+    @property
+    def caches(self) -> int:
+        """KV caches of one replica that hold different sequences."""
+        return self.tensor if self.attention_data else 1
 
 
 def tensor_parallel_sizes(config: ModelConfig, gpus_per_node: int) -> tuple[int, ...]:
@@ -72,51 +101,83 @@ def _goes_with(kv_heads: int, size: int) -> bool:
     return kv_heads % size == 0 or size % kv_heads == 0
 
 
-def arrangements(config: ModelConfig, machines: Machines) -> Iterator[Arrangement]:
+def arrangements(
+    config: ModelConfig, machines: Machines, wanted: Wanted = ANYTHING
+) -> Iterator[Arrangement]:
     """Every allowed arrangement, those with the fewest GPUs for each replica first.
 
-    Within equal numbers, tensor parallelism before pipeline stages. A replica fills whole nodes
-    before it crosses their boundary, and crosses it only with pipeline stages.
+    A replica fills a node before it crosses its boundary, and crosses it with stages only.
     """
+    for tensor, stages in _splits(config, machines, wanted):
+        enough = stages <= config.layers and tensor * stages <= machines.gpus
+        if enough and _divisible(wanted, tensor):
+            yield _arranged(config, machines, wanted, tensor, stages)
+
+
+def _splits(config: ModelConfig, machines: Machines, wanted: Wanted) -> Iterator[tuple[int, int]]:
+    """GPUs per stage, and stages."""
     sizes = tensor_parallel_sizes(config, machines.gpus_per_node)
-    for tensor in sizes:
-        yield _arranged(config, machines, tensor, 1)
+    if wanted.tensor is not None or wanted.pipeline is not None:
+        fixed = (wanted.tensor,) if wanted.tensor is not None else sizes
+        yield from ((size, wanted.pipeline or 1) for size in fixed if size in sizes)
+        return
     if not sizes:
         return
-    for stages in range(2, machines.nodes + 1):
-        if stages <= config.layers:
-            yield _arranged(config, machines, sizes[-1], stages)
+    for gpus in (size for size in SIZES if machines.gpus_per_node % size == 0):
+        tensor = max(size for size in sizes if gpus % size == 0)
+        yield tensor, gpus // tensor
+    whole = machines.gpus_per_node // sizes[-1]
+    yield from ((sizes[-1], whole * nodes) for nodes in range(2, machines.nodes + 1))
 
 
-def _arranged(config: ModelConfig, machines: Machines, tensor: int, stages: int) -> Arrangement:
-    shared = config.experts is not None and config.experts.count % tensor == 0
+def _divisible(wanted: Wanted, tensor: int) -> bool:
+    """Whether experts and attention can be spread as asked over the GPUs that share a layer."""
+    return tensor % (wanted.expert or 1) == 0 and not (wanted.attention_data and tensor == 1)
+
+
+def _arranged(
+    config: ModelConfig, machines: Machines, wanted: Wanted, tensor: int, stages: int
+) -> Arrangement:
+    nodes = math.ceil(tensor * stages / machines.gpus_per_node)
     return Arrangement(
         tensor=tensor,
         pipeline=stages,
-        expert=tensor if shared else 1,
-        data=_replicas(machines, tensor, stages),
-        notes=tuple(_notes(machines, tensor, stages)),
+        expert=wanted.expert or shared_experts(config, tensor),
+        data=_replicas(machines, tensor * stages, nodes),
+        nodes=nodes,
+        attention_data=wanted.attention_data,
+        notes=tuple(_notes(machines, tensor, stages, nodes)),
     )
 
 
-def _replicas(machines: Machines, tensor: int, stages: int) -> int:
-    if stages == 1:
-        return machines.nodes * (machines.gpus_per_node // tensor)
-    return machines.nodes // stages
+def shared_experts(config: ModelConfig, tensor: int) -> int:
+    """GPUs over which whole experts are spread: all that share a layer, or 1 where some differ."""
+    return tensor if config.experts is not None and config.experts.count % tensor == 0 else 1
 
 
-def _notes(machines: Machines, tensor: int, stages: int) -> Iterator[str]:
+def _replicas(machines: Machines, gpus: int, nodes: int) -> int:
+    if nodes == 1:
+        return machines.nodes * (machines.gpus_per_node // gpus)
+    return machines.nodes // nodes
+
+
+def _notes(machines: Machines, tensor: int, stages: int, nodes: int) -> Iterator[str]:
     if tensor > 1 and machines.interconnect not in NVLINK:
         yield (
             f"tensor parallelism {tensor} across {machines.interconnect or 'unknown links'}: every "
             "layer waits for it; GPUs with NVLink, or one larger GPU, serve faster"
         )
-    if stages > 1:
+    if nodes > 1:
         yield f"{stages} pipeline stages cross nodes; each token passes the network between them"
+    elif stages > 1:
+        yield f"each token passes {stages} pipeline stages, one after the other"
 
 
 def choose(
-    config: ModelConfig, machines: Machines, fits: Callable[[Arrangement], bool]
+    config: ModelConfig,
+    machines: Machines,
+    fits: Callable[[Arrangement], bool],
+    wanted: Wanted = ANYTHING,
 ) -> Arrangement | None:
     """The arrangement with the fewest GPUs for each replica that fits, or None."""
-    return next((each for each in arrangements(config, machines) if fits(each)), None)
+    return next((each for each in arrangements(config, machines, wanted) if fits(each)), None)

@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 
 from tokenworks.facts.gpu_rates import GpuRates
+from tokenworks.facts.models import ModelConfig
+from tokenworks.sizing.memory.weights import counted
 
 P95_OF_MEAN_WAIT = math.log(20)
 """A waiting time whose tail is exponential exceeds ln 20 times its mean once in twenty."""
@@ -19,10 +21,13 @@ P95_OF_MEAN_WAIT = math.log(20)
 class Replica:
     """One replica as a roofline sees it: what each GPU holds, what it is asked, how well it does.
 
-    ``attained`` is the share of the peak rates that is reached.
+    ``computed_bytes`` are the weights that one token passes through: all of them, or in a mixture
+    those of the experts it is routed to. ``attained`` is the share of the peak rates that is
+    reached.
     """
 
     weight_bytes: int
+    computed_bytes: int
     kv_bytes_per_token: int
     prompt_tokens: int
     output_tokens: int
@@ -36,7 +41,7 @@ class Replica:
         A byte of weights takes one operation at 16 bit (two for each parameter of two bytes), and
         as long at 8 bit, where there are twice the parameters and twice the rate.
         """
-        work = self.weight_bytes * self.prompt_tokens
+        work = self.computed_bytes * self.prompt_tokens
         return work / (self.rates.operations_per_second * self.attained)
 
     def step_seconds(self, sequences: int) -> float:
@@ -44,7 +49,7 @@ class Replica:
         live = self.prompt_tokens + self.output_tokens
         read = self.weight_bytes + sequences * self.kv_bytes_per_token * live
         reading = read / self.rates.bytes_per_second
-        computing = sequences * self.weight_bytes / self.rates.operations_per_second
+        computing = sequences * self.computed_bytes / self.rates.operations_per_second
         return max(reading, computing) / self.attained
 
     def request_seconds(self, sequences: int) -> float:
@@ -80,3 +85,12 @@ class Replica:
             else:
                 high = middle - 1
         return low
+
+
+def active_share(config: ModelConfig) -> float:
+    """Share of a model's parameters that one token passes through; all where it is not known."""
+    count, experts = counted(config), config.experts
+    if count is None or experts is None or not count.experts:
+        return 1.0
+    idle = count.experts * (1 - min(1.0, experts.per_token / experts.count))
+    return 1 - idle / count.total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tokenworks.facts.models import BYTES_PER_PARAMETER, AttentionGroup, ModelConfig
+from tokenworks.facts.models import BYTES_PER_PARAMETER, AttentionGroup, Latent, ModelConfig
 from tokenworks.facts.quantization import KV_BYTES
 
 STATE_BYTES = 4
@@ -34,10 +34,15 @@ def group_bytes_per_token(
     return group.layers * _held(group.kv_heads, tensor_parallel) * group.row * kv_cache_bytes
 
 
-def latent_row(config: ModelConfig) -> int:
-    """Elements of one token in one layer of latent attention: the same on every GPU."""
-    assert config.latent is not None  # noqa: S101  (callers have asked)
-    return config.latent.kv_lora_rank + config.latent.rope_head_dim
+def latent_row_bytes(latent: Latent, kv_cache_bytes: float) -> float:
+    """Bytes of one token in one layer of latent attention: the same on every GPU.
+
+    An indexer's keys are FP8 with four bytes of scale for 128 of them, whatever the cache is (vLLM
+    ``DeepseekV32IndexerCache``).
+    """
+    index = latent.index_head_dim
+    row = latent.kv_lora_rank + latent.rope_head_dim
+    return row * kv_cache_bytes + index + index // 128 * 4
 
 
 def kv_bytes_per_token(
@@ -50,7 +55,7 @@ def kv_bytes_per_token(
     """
     width = BYTES_PER_PARAMETER[config.dtype] if kv_cache_bytes is None else kv_cache_bytes
     if config.latent is not None:
-        return math.ceil(config.layers * latent_row(config) * width)
+        return math.ceil(config.layers * latent_row_bytes(config.latent, width))
     each = (group_bytes_per_token(group, tensor_parallel, width) for group in config.groups)
     return math.ceil(sum(each))
 
@@ -68,7 +73,7 @@ def sequence_bytes(
     A sliding layer keeps its window and ``kept_beyond_window`` tokens: those of one forward pass.
     """
     if config.latent is not None:
-        return tokens * config.layers * latent_row(config) * kv_cache_bytes
+        return tokens * config.layers * latent_row_bytes(config.latent, kv_cache_bytes)
     total = 0.0
     for group in config.groups:
         kept = tokens if group.window is None else min(tokens, group.window + kept_beyond_window)
