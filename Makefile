@@ -43,4 +43,5 @@ lint: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.sizing
+	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python -m benchmarks.preview

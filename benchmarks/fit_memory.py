@@ -29,6 +29,8 @@ CONSTANTS = ROOT / "tokenworks" / "facts" / "memory_constants.json"
 GIB = 2**30
 SOURCE = "public start-up logs, tests/cases/memory/public_logs.json"
 LEAN = (0, 17, 0)
+NVIDIA_OTHER_GIB = 3.5
+NVIDIA_NCCL_GIB = 392 / 1024
 PASS_HIDDEN = 1.1
 """Rows of the hidden size that stay alive while logits are sampled: the pass's own output and its
 norm; from logs that differ only in hidden size (Llama-3.1-8B and 70B)."""
@@ -326,8 +328,13 @@ def _tensorrt(logs: Sequence[Log]) -> dict[str, Constant]:
             built, per_token, 0.0001, "GiB per token", "built engines, to 32768 tokens"
         ),
         "trt.non_torch.single": _constant(one, libraries, 2.29, "GiB", "one B300"),
-        "trt.non_torch.group": _constant(
-            [], libraries, 3.9, "GiB", "NVIDIA's allowance of 3.5 GiB and 392 MiB of NCCL"
+        "trt.non_torch.group": _stated(
+            round(NVIDIA_OTHER_GIB + NVIDIA_NCCL_GIB, 2),
+            0,
+            "GiB",
+            "dense models on 2 to 8 GPUs",
+            "no log shows it; NVIDIA's estimator allows 3.5 GiB, and 392 MiB of NCCL "
+            "(ai-dynamo/aiconfigurator 0.12.0 sdk/memory.py at 095f58a)",
         ),
         "trt.non_torch.experts": _constant(many, libraries, 12.5, "GiB", "4 and 8 B200"),
     }

@@ -157,6 +157,16 @@ def test_the_safe_end_is_named_where_it_is_not_the_likely_one() -> None:
     assert "the most that logs show" not in reasons["weights"]
 
 
+def test_each_figure_names_what_it_rests_on() -> None:
+    alone = {name: because for name, _, because in budget(LLAMA).rows()}
+    assert alone["context and buffers"].startswith("fitted to one log: one B300")
+    way = one_way(LLAMA, tensor=2)
+    two = memory_budget(served(LLAMA), GPUS["h100"], way)
+    group = {name: because for name, _, because in two.rows()}["context and buffers"]
+    assert "no log shows it" in group
+    assert "aiconfigurator" in group
+
+
 def test_attention_on_each_gpu_holds_other_sequences_and_more_weights() -> None:
     asked = served(MIXTURE)
     together = memory_budget(asked, GPUS["h100"], one_way(MIXTURE, tensor=4))

@@ -90,3 +90,37 @@ def test_any_words_are_answered_or_refused(name: str, memory_gib: float | None) 
         assert possible_cards(name, memory_gib, None)
     except ConfigError:
         assert memory_gib is None
+
+
+@pytest.mark.parametrize(
+    ("name", "capability"),
+    [
+        ("NVIDIA B200", (10, 0)),
+        ("NVIDIA A30", (8, 0)),
+        ("RTX 4090 Laptop GPU", (8, 9)),
+        ("AMD Instinct MI300X", None),
+        ("AMD Instinct MI355X", None),
+        ("Intel Gaudi 3", None),
+        ("24 GB card", None),
+    ],
+)
+def test_only_a_named_card_of_nvidia_has_a_compute_capability(
+    name: str, capability: tuple[int, int] | None
+) -> None:
+    card = possible_cards(name, None, None)[0]
+    assert card.capability == capability
+    assert card.lacks((99, 0)) == (capability is not None)
+
+
+@pytest.mark.parametrize(
+    ("name", "gigabytes"),
+    [
+        ("RTX 3060 Laptop GPU", [6]),
+        ("RTX 5070 Ti Laptop GPU", [12]),
+        ("RTX 2060 SUPER", [8]),
+        ("AMD gfx942", [192, 128, 256]),
+        ("Radeon RX 9070 GRE", [12, 16]),
+    ],
+)
+def test_a_name_has_every_size_that_it_is_sold_with(name: str, gigabytes: list[int]) -> None:
+    assert [card.catalogue_gb for card in possible_cards(name, None, None)] == gigabytes

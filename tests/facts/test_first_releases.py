@@ -18,9 +18,15 @@ from tokenworks.facts.first_releases import TABLES, first_release
         ("vllm", "deepseek-ai/DeepSeek-R1", (0, 6, 6)),
         ("vllm", "deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", None),
         ("vllm", "meta-llama/Llama-2-7b-hf", None),
-        ("tensorrt_llm", "openai/gpt-oss-120b", (1, 0, 0)),
+        ("vllm", "Qwen/Qwen2.5-VL-7B-Instruct-AWQ", (0, 7, 2)),
+        ("vllm", "THUDM/glm-4-9b-chat", None),
+        ("vllm", "mistralai/Mistral-Small-3.2-24B-Instruct-2506", (0, 8, 0)),
+        ("vllm", "mistralai/Mistral-Small-24B-Instruct-2501", None),
+        ("vllm", "deepseek-ai/DeepSeek-V3.1", (0, 6, 6)),
+        ("tensorrt_llm", "openai/gpt-oss-120b", (1, 1, 0)),
         ("tensorrt_llm", "google/gemma-7b", None),
-        ("sglang", "deepseek-ai/DeepSeek-V4-Flash", (0, 5, 0)),
+        ("sglang", "deepseek-ai/DeepSeek-V4-Flash", (0, 5, 12)),
+        ("sglang", "Qwen/Qwen2-72B-Instruct", None),
     ],
 )
 def test_a_model_says_since_when_it_can_be_served(

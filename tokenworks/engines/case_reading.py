@@ -36,7 +36,7 @@ RELEASES: Mapping[str, tuple[Version, ...]] = {
         (0, 21, 0),
         (0, 33, 0),
     ),
-    "sglang": ((0, 5, 23), (0, 2, 0), (0, 4, 9)),
+    "sglang": ((0, 5, 23), (0, 2, 0), (0, 4, 9), (0, 5, 9)),
     "tensorrt_llm": ((0, 20, 0), (0, 6, 0), (1, 0, 0), (1, 2, 0)),
 }
 """One release of each kind that the laws tell apart, the one for the best estimate first: what a
@@ -173,10 +173,9 @@ def read_versions(
     version = parse_version(stated)
     if version is not None:
         return Options(each=(version,))
-    first = first_release(engine, config.repository) or (0, 0, 0)
+    first = first_release(engine, config.repository) or min(RELEASES[engine])
     later = [release for release in RELEASES[engine] if release >= first]
-    if RELEASES[engine][0] < first:
-        later = [*later, first]
+    later = [*later, first]
     least, most = ".".join(map(str, min(later))), ".".join(map(str, max(later)))
     given = "engine_version is not given" if stated is None else f"{stated} names no release"
     return Options(each=tuple(dict.fromkeys(later)), because=f"{given}: {least} to {most} is taken")

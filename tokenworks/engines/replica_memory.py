@@ -160,7 +160,7 @@ def _understood(served: Served, likely: SizedCase) -> Workload:
         raise _refused(served, f"cannot be sized ({(likely.error or '').rstrip('.')})")
     if work.config.unknown:
         raise _refused(served, f"has {work.config.unknown[0]}, which is not understood")
-    if work.scheme is NVFP4 and work.card.capability < NVFP4_CAPABILITY:
+    if work.scheme is NVFP4 and work.card.lacks(NVFP4_CAPABILITY):
         reason = f"is stored as NVFP4, which {work.card.name} cannot compute"
         raise _refused(
             served, reason, "use a pool of Blackwell GPUs, such as b200, or other weights"

@@ -23,6 +23,7 @@ from tokenworks.engines.law import (
 )
 from tokenworks.facts.cards import NVLINK_CARDS
 from tokenworks.facts.memory_constants import Constants
+from tokenworks.facts.quantization import NVFP4
 from tokenworks.sizing.memory import GIB
 
 FRACTIONS = {1: 0.88, 2: 0.87, 4: 0.85, 8: 0.81}
@@ -54,6 +55,14 @@ SMALL_CARD_CHUNK = 2048
 LEAST_TOKENS = 256
 FIRST_LEAN_VISION = (0, 3, 0)
 
+TWICE_SCALED = ((0, 5, 4), (0, 5, 12))
+DATA_CENTRE_BLACKWELL = 10
+WEIGHTS_PER_SCALE = 16
+"""Between these releases, NVFP4 experts hold their scales twice where they run on TensorRT-LLM's
+kernels, the default on compute capability 10: ``create_weights`` makes placeholders of swizzled
+scales that 0.5.12 frees (``sglang/srt/layers/quantization/modelopt_quant.py`` of the wheels 0.5.9
+and 0.5.12). A scale is one byte for 16 weights."""
+
 
 def chunk(work: Workload) -> int:
     """Tokens of one prefill chunk: as asked, else SGLang's default for this card."""
@@ -75,31 +84,42 @@ def default_fraction(work: Workload) -> float:
     return share * VISION_SHARE if work.config.multimodal else share
 
 
+def second_scales_bytes(work: Workload) -> float:
+    """Bytes on one GPU of the second copy of the scales of NVFP4 experts, where there is one."""
+    experts, capability = work.config.experts, work.card.capability
+    if experts is None or work.scheme is not NVFP4 or capability is None or work.version is None:
+        return 0.0
+    twice = TWICE_SCALED[0] <= work.version < TWICE_SCALED[1]
+    if not twice or capability[0] != DATA_CENTRE_BLACKWELL:
+        return 0.0
+    each = 3 * work.config.hidden_size * experts.intermediate_size / WEIGHTS_PER_SCALE
+    return experts.layers * experts.count * each / work.tensor_parallel * work.stage_share
+
+
 def budget(work: Workload, known: Constants) -> Budget:
     """The budget of one GPU under SGLang, and how the start ends."""
     fraction = work.memory_fraction or default_fraction(work)
     context = _context(work, known)
     free = work.total_bytes - context
-    pool = free * fraction - work.weight_bytes
+    weights = work.weight_bytes + second_scales_bytes(work)
+    pool = free * fraction - weights
     kv = pool / (1 + STATE_RATIO) if work.config.linear is not None and pool > 0 else pool
     per_token = work.token_bytes
-    after = RESERVE_BASE_BYTES + RESERVE_PER_TOKEN_BYTES * chunk(work)
-    after *= NEEDED_SHARE_OF_RESERVE
-    left = free * (1 - fraction)
+    after = _after(work)
     account = Account(
-        loaded=work.weight_bytes + context,
+        loaded=weights + context,
         total=work.total_bytes,
         kv=kv,
         needed=LEAST_TOKENS * per_token,
         after=after,
-        left=left,
+        left=free * (1 - fraction),
         share=fraction * (kv / pool if pool > 0 else 1.0),
         left_share=1 - fraction,
     )
     doubts = _doubts(work, fraction)
     return Budget(
         rows=(
-            Row(part="weights", size_bytes=work.weight_bytes, because="shapes and quantisation"),
+            Row(part="weights", size_bytes=weights, because="shapes and quantisation"),
             Row(part="context and NCCL", size_bytes=context, because="fitted"),
             Row(part="states", size_bytes=max(0.0, pool - kv), because="linear layers"),
             Row(part="KV cache", size_bytes=kv, because=f"{fraction:g} of free less weights"),
@@ -107,13 +127,19 @@ def budget(work: Workload, known: Constants) -> Budget:
         ),
         kv_cache_bytes=kv,
         kv_cache_tokens=max(0, int(kv // per_token)),
-        needed_bytes=LEAST_TOKENS * per_token,
+        needed_bytes=account.needed,
         after_bytes=after,
-        left_bytes=left,
+        left_bytes=account.left,
         estimate=account.verdict,
         verdict=account.safe_verdict(doubts),
         doubts=tuple(doubt.because for doubt in doubts),
     )
+
+
+def _after(work: Workload) -> float:
+    """What is taken once the KV cache is there."""
+    reserve = RESERVE_BASE_BYTES + RESERVE_PER_TOKEN_BYTES * chunk(work)
+    return reserve * NEEDED_SHARE_OF_RESERVE
 
 
 def _context(work: Workload, known: Constants) -> float:

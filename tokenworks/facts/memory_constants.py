@@ -26,6 +26,14 @@ class Constant:
     source: str
     cases: tuple[str, ...] = ()
 
+    @property
+    def evidence(self) -> str:
+        """What the figure rests on, in words: where it holds, and logs or what else states it."""
+        if not self.cases:
+            return f"{self.range}: {self.source}"
+        logs = "one log" if self.n == 1 else f"{self.n} logs"
+        return f"fitted to {logs}: {self.range}"
+
 
 Constants = Mapping[str, Constant]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypedDict
 
 from tokenworks.engines import tensorrt_llm
 from tokenworks.environment.load import LoadedEnvironment
@@ -30,35 +31,64 @@ PROBE_TIMEOUT_SECONDS = 15
 LIVENESS_FAILURES = 6
 
 
+class _Host(TypedDict):
+    """What one replica asks of its node."""
+
+    shared_memory_mib: Decided[int]
+    host_memory_mib: Decided[int]
+    cpu_millicores: Decided[int]
+    cache_volume_gib: Decided[int]
+    scratch_volume_gib: Decided[int]
+    weights_gate_cpu_millicores: Decided[int]
+    weights_gate_memory_mib: Decided[int]
+
+
+class _Start(TypedDict):
+    """How a replica starts, and what waits for it."""
+
+    cold_start: Decided[ColdStart]
+    rollout_limit_seconds: Decided[int]
+    schedule_lead_seconds: Decided[int]
+    startup_probe: Decided[Probe]
+    progress_deadline_seconds: Decided[int]
+
+
+class _Stop(TypedDict):
+    """How a replica ends."""
+
+    drain_seconds: Decided[int]
+    termination_grace_seconds: Decided[int]
+
+
+class _Split(TypedDict):
+    """How a replica is divided among GPUs."""
+
+    tensor_parallel: Decided[int]
+    pipeline_parallel: Decided[int]
+    expert_parallel: Decided[int]
+    attention_data_parallel: Decided[bool]
+
+
 def model_plan(
     loaded: LoadedEnvironment, sized: Sized, demands: Sequence[Demand], times: ColdStart
 ) -> ModelPlan:
     """Everything about one model, from a candidate that fits and the demands on its pool."""
     ready = sized.candidate
-    model, gpu, gpus = ready.model, ready.gpu, ready.gpus_per_replica
-    parallel, vcpus = ready.fit.parallel, ready.instance.vcpus
-    image = Image(
-        repository=ready.locked.repository, tag=ready.locked.tag, digest=ready.locked.digest
-    )
+    model, engine = ready.model, ready.model.engine
+    image = _image(ready)
     weights = _weights(model.name, ready.case.manifest)
     config = _config_file(ready, tenants=len(loaded.environment.gateway.tenants))
-    rate = loaded.environment.weights_storage.read_mib_per_second
-    longest = loaded.environment.gateway.max_request_seconds
     room = Room(nodes=ready.pool.nodes, gpus_per_node=ready.instance.gpu_count)
     return ModelPlan(
         name=model.name,
-        engine=model.engine.name,
-        engine_version=model.engine.version,
+        engine=engine.name,
+        engine_version=engine.version,
         image=image,
         node_pool=ready.pool.name,
-        gpu_product=gpu.product,
+        gpu_product=ready.gpu.product,
         weights=weights,
         model_shape=_shape(ready.case),
         memory=ready.memory,
-        tensor_parallel=parallel.tensor,
-        pipeline_parallel=parallel.pipeline,
-        expert_parallel=parallel.expert,
-        attention_data_parallel=parallel.attention_data,
         kv_cache_free_memory_percent=sizes.kv_cache_percent(model),
         replicas=ready.replicas,
         max_batch_size=sizes.max_batch_size(model),
@@ -69,25 +99,61 @@ def model_plan(
         port=tensorrt_llm.PORT,
         metrics_path=tensorrt_llm.METRICS_PATH,
         capacity=sized.capacity,
-        cold_start=Decided(times, _cold_start_because(times, weights.total_bytes, rate)),
-        rollout_limit_seconds=_rollout_limit(times, ready.replicas.value),
-        schedule_lead_seconds=Decided(
+        readiness_probe=_READINESS,
+        liveness_probe=_LIVENESS,
+        rollout=rollout(room, demands, model.name),
+        release=content_hash([image.digest, weights.digest, config.value]),
+        **_split(ready),
+        **_host(ready, weights),
+        **_start(loaded, weights, times, ready.replicas.value),
+        **_stop(loaded.environment.gateway.max_request_seconds),
+    )
+
+
+def _image(ready: Candidate) -> Image:
+    locked = ready.locked
+    return Image(repository=locked.repository, tag=locked.tag, digest=locked.digest)
+
+
+def _split(ready: Candidate) -> _Split:
+    parallel = ready.fit.parallel
+    return {
+        "tensor_parallel": parallel.tensor,
+        "pipeline_parallel": parallel.pipeline,
+        "expert_parallel": parallel.expert,
+        "attention_data_parallel": parallel.attention_data,
+    }
+
+
+def _host(ready: Candidate, weights: WeightsPlan) -> _Host:
+    gpu, gpus, instance = ready.gpu, ready.gpus_per_replica, ready.instance
+    return {
+        "shared_memory_mib": sizes.shared_memory_mib(gpu),
+        "host_memory_mib": sizes.host_memory_mib(weights.total_bytes, gpus, gpu),
+        "cpu_millicores": sizes.cpu_millicores(instance, gpus),
+        "cache_volume_gib": sizes.cache_volume_gib(),
+        "scratch_volume_gib": sizes.scratch_volume_gib(),
+        "weights_gate_cpu_millicores": sizes.weights_gate_cpu_millicores(),
+        "weights_gate_memory_mib": sizes.weights_gate_memory_mib(
+            len(weights.files), instance.vcpus
+        ),
+    }
+
+
+def _start(
+    loaded: LoadedEnvironment, weights: WeightsPlan, times: ColdStart, replicas: int
+) -> _Start:
+    rate = loaded.environment.weights_storage.read_mib_per_second
+    return {
+        "cold_start": Decided(times, _cold_start_because(times, weights.total_bytes, rate)),
+        "rollout_limit_seconds": _rollout_limit(times, replicas),
+        "schedule_lead_seconds": Decided(
             times.schedule_lead_seconds,
             "a schedule starts this long before the load: by then even a slow start is over",
             ("progress_deadline_seconds",),
         ),
-        startup_probe=_startup_probe(times),
-        readiness_probe=_READINESS,
-        liveness_probe=_LIVENESS,
-        shared_memory_mib=sizes.shared_memory_mib(gpu),
-        host_memory_mib=sizes.host_memory_mib(weights.total_bytes, gpus, gpu),
-        cpu_millicores=sizes.cpu_millicores(ready.instance, gpus),
-        cache_volume_gib=sizes.cache_volume_gib(),
-        scratch_volume_gib=sizes.scratch_volume_gib(),
-        weights_gate_cpu_millicores=sizes.weights_gate_cpu_millicores(),
-        weights_gate_memory_mib=sizes.weights_gate_memory_mib(len(weights.files), vcpus),
-        rollout=rollout(room, demands, model.name),
-        progress_deadline_seconds=Decided(
+        "startup_probe": _startup_probe(times),
+        "progress_deadline_seconds": Decided(
             times.progress_deadline_seconds,
             f"{SAFETY} x ({times.node_seconds} s for a lost node to be replaced + "
             f"{times.image_pull_seconds} s image + {times.check_seconds} s check) + "
@@ -95,15 +161,19 @@ def model_plan(
             "counts as stuck",
             ("cold_start", "startup_probe"),
         ),
-        drain_seconds=Decided(
+    }
+
+
+def _stop(longest: int) -> _Stop:
+    return {
+        "drain_seconds": Decided(
             ENDPOINT_REMOVAL_SECONDS, "the gateway learns of a leaving pod within this time"
         ),
-        termination_grace_seconds=Decided(
+        "termination_grace_seconds": Decided(
             ENDPOINT_REMOVAL_SECONDS + longest,
             f"{ENDPOINT_REMOVAL_SECONDS} s of drain, then the longest request ({longest} s)",
         ),
-        release=content_hash([image.digest, weights.digest, config.value]),
-    )
+    }
 
 
 def _weights(model: str, manifest: Manifest) -> WeightsPlan:

@@ -15,7 +15,9 @@ MIB = 2**20
 MXFP4_HIDDEN_MULTIPLE = 256
 MXFP4_SLICE_MULTIPLE = 128
 """Engines pad MXFP4 experts to whole tiles: gpt-oss's 2880 to 3072 wide, and each GPU's slice of
-the inner size to a multiple of 128 (20B at one and two GPUs, 120B at one: within 1.5 % of logs)."""
+the inner size to a multiple of 128, for Marlin's and TensorRT-LLM's kernels alike
+(``vllm/model_executor/layers/fused_moe/oracle/mxfp4.py`` of the wheel 0.28.0; 20B at one and two
+GPUs, 120B at one: within 1.5 % of logs)."""
 
 VOCABULARY_MULTIPLE = 64
 """vLLM and SGLang pad embedding tables to it (``pad_vocab_size``)."""
