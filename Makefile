@@ -45,3 +45,4 @@ bench: setup
 	$(BIN)/python -m benchmarks.sizing
 	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python -m benchmarks.preview
+	$(BIN)/python -m benchmarks.policy

@@ -21,6 +21,16 @@ _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _IDENTIFIER: Final = re.compile(r"[0-9a-f]{64}")
 
+# Tags that a publisher moves to whatever is newest, with or without a flavour such as -alpine;
+# a bare major version moves as well. Dates, hashes and longer numbers name one build.
+_MOVING: Final = (
+    "latest|stable|main|master|trunk|edge|nightly|dev|devel|develop|development|head|rolling"
+    "|canary|current|next|newest|lts|release|snapshot|unstable|testing|staging|prod|production"
+    "|v?[0-9]{1,2}"
+)
+_FLAVOUR: Final = r"[a-z]+[0-9]{0,3}"
+_FLOATING_TAG: Final = re.compile(rf"(?:{_MOVING})(?:[-_.]{_FLAVOUR})*", re.IGNORECASE)
+
 LONGEST_NAME: Final = 255  # distribution/reference: RepositoryNameTotalLengthMax
 _LONGEST_REFERENCE: Final = LONGEST_NAME + len(":") + 128 + len("@sha256:") + 64
 
@@ -76,6 +86,14 @@ def parse_image(text: str) -> ImageReference:
 def is_digest(text: str) -> bool:
     """Return whether the text is a whole digest, ``sha256:`` and 64 lower-case hex digits."""
     return _DIGEST.fullmatch(text) is not None
+
+
+def is_floating_tag(tag: str) -> bool:
+    """Return whether a tag is one that moves by custom: ``latest``, ``main``, ``v1``, ``7-alpine``.
+
+    Two numbers (``1.27``) are not among them: some publish nothing longer.
+    """
+    return _FLOATING_TAG.fullmatch(tag) is not None
 
 
 def _split_registry(name: str) -> tuple[str | None, str]:

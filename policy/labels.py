@@ -6,6 +6,9 @@ from typing import Final
 
 ROLE: Final = "tokenworks.dev/role"
 MODEL: Final = "tokenworks.dev/model"
+PART_OF: Final = "app.kubernetes.io/part-of"
+OURS: Final = "tokenworks"
 
 ENGINE: Final = "engine"
 GATEWAY: Final = "gateway"
+WEIGHTS: Final = "weights"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from policy.resources import UNKNOWN, Body, Resource, Value, elements, is_body, key_path, peek
+from policy.resources import UNKNOWN, Body, Resource, Value, elements, is_body, key_path, once, peek
 
 _DEEPEST_LIST: Final = 5
 
@@ -44,6 +44,10 @@ def is_kubernetes(type_token: str) -> bool:
 
 def objects_in(resource: Resource) -> Iterator[KubernetesObject]:
     """Yield the Kubernetes objects that a resource declares: one, or each item of a list."""
+    yield from once(resource, "_objects", lambda: tuple(_objects_of(resource)))
+
+
+def _objects_of(resource: Resource) -> Iterator[KubernetesObject]:
     token_group, token_kind = _of_token(resource.type)
     yield from _objects(resource.properties, token_group, token_kind, (), _DEEPEST_LIST)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policy.objects import KubernetesObject
-from policy.resources import UNKNOWN, Body, Value, elements, is_body, peek
+from policy.resources import UNKNOWN, Body, Value, elements, is_body, once, peek
 
 CONTAINER_LISTS: Final = ("containers", "initContainers", "ephemeralContainers")
 
@@ -29,6 +29,8 @@ _POD_SPEC_KEYS: Final[dict[str, tuple[str, ...]]] = {
 }
 # Kinds that hold no pods and may hold much text.
 _WITHOUT_PODS: Final = frozenset({"ConfigMap", "Secret", "CustomResourceDefinition", "Event"})
+# API domains whose objects hold patterns of pods: what other pods must, or must not, look like.
+PATTERN_DOMAINS: Final = ("kyverno.io", "gatekeeper.sh")
 _DEEPEST: Final = 40  # deeper than any API type nests
 
 
@@ -57,9 +59,18 @@ class PodSpec:
 
 def pod_specs(thing: KubernetesObject) -> Iterator[PodSpec]:
     """Yield every pod specification in the object, with keys from the object's own body."""
-    if thing.kind not in _WITHOUT_PODS:
+    yield from once(thing, "_pod_specs", lambda: tuple(_pod_specs(thing)))
+
+
+def _pod_specs(thing: KubernetesObject) -> Iterator[PodSpec]:
+    if thing.kind not in _WITHOUT_PODS and not is_of(thing.group, PATTERN_DOMAINS):
         labels = _Labels(peek(thing.body, "metadata", "labels"), ("metadata", "labels"))
         yield from _search(thing.body, (), labels, _POD_SPEC_KEYS.get(thing.kind))
+
+
+def is_of(group: str, domains: tuple[str, ...]) -> bool:
+    """Return whether an API group is one of these domains or below one."""
+    return any(group == domain or group.endswith(f".{domain}") for domain in domains)
 
 
 def unknown_pod_spec(thing: KubernetesObject) -> tuple[str, ...] | None:
@@ -92,6 +103,11 @@ def _search(
     for key, child in value.items():
         if key not in CONTAINER_LISTS:
             yield from _search(child, (*keys, key), labels, expected)
+
+
+def is_container_list(key: str, value: Value) -> bool:
+    """Return whether a key and its value make whatever holds them a pod specification."""
+    return key in CONTAINER_LISTS and _is_container_list(value)
 
 
 def _is_container_list(value: Value) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from policy.rule import Finding, Severity, Verdict
+from policy.rule import Fault
+from policy.sources import is_of_git, names_a_commit
 
 _HASH: Final = re.compile(
     r"--hash=(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})"
@@ -18,32 +20,37 @@ _PIN_REMEDY: Final = "write name==version, as pip-compile --generate-hashes does
 _HASH_REMEDY: Final = "add --hash=sha256:<64 hex digits>, as pip-compile --generate-hashes does"
 
 
-def requirement_findings(
-    path: str, text: str, *, rule: str, severity: Severity
-) -> tuple[Finding, ...]:
-    """Return a finding for each requirement of a pip file that has no ``==`` or no hash.
+@dataclass(frozen=True, kw_only=True)
+class PipLine:
+    """One requirement of a pip file, its options, and the number of its first line."""
+
+    line: int
+    requirement: str
+    options: str
+
+    @property
+    def name(self) -> str:
+        """The name alone: an address that follows it may carry credentials."""
+        match = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*(?=$|[^A-Za-z0-9._:/+-])", self.requirement)
+        return match.group() if match else ""
+
+
+def pip_lines(text: str) -> Iterator[PipLine]:
+    """Yield each requirement of a pip file.
 
     The format is pip's (pip.pypa.io/en/stable/reference/requirements-file-format): backslashes
     join lines, options such as ``--index-url`` or ``-r`` are no requirements.
     """
-    findings = []
     for line, content in _logical_lines(text):
         words, _, options = content.partition(" --")
-        for reason, remedy in _why_loose(words.strip(), f"--{options}"):
-            findings.append(
-                Finding(
-                    rule=rule,
-                    severity=severity,
-                    subject=f"{path}:{line}",
-                    key=_name(words),
-                    reason=reason,
-                    remedy=remedy,
-                    verdict=Verdict.FAIL,
-                    origin=path,
-                    line=line,
-                )
-            )
-    return tuple(findings)
+        yield PipLine(line=line, requirement=words.strip(), options=f"--{options}")
+
+
+def pip_faults(text: str) -> Iterator[Fault]:
+    """Yield a fault for each requirement of a pip file that has no ``==`` or no hash."""
+    for line in pip_lines(text):
+        for reason, remedy in _why_loose(line.requirement, line.options):
+            yield Fault(key=line.name, reason=reason, remedy=remedy, line=line.line)
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -67,6 +74,8 @@ def _is_editable(content: str) -> bool:
 
 
 def _why_loose(requirement: str, options: str) -> Iterator[tuple[str, str]]:
+    if is_of_git(requirement) and names_a_commit(requirement):
+        return  # git makes a commit's name from its files, as a hash is made
     try:
         parsed = Requirement(requirement)
     except InvalidRequirement:
@@ -79,9 +88,3 @@ def _why_loose(requirement: str, options: str) -> Iterator[tuple[str, str]]:
         yield f"{given}, where one exact version is needed", _PIN_REMEDY
     if not _HASH.search(options):
         yield "has no hash, so that its files may change", _HASH_REMEDY
-
-
-def _name(requirement: str) -> str:
-    """Return the name alone: a URL that follows it may carry credentials."""
-    match = re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", requirement)
-    return match.group() if match else ""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias, TypeGuard, TypeVar
 
 
 class Unknown(enum.Enum):
@@ -30,6 +30,7 @@ Value: TypeAlias = (
     "bool | int | float | str | Unknown | Mapping[str, Value] | tuple[Value, ...] | None"
 )
 Body: TypeAlias = Mapping[str, Value]
+_T = TypeVar("_T")
 
 # What the wire and the pack SDK send for "not known during preview": one word per type of value
 # (pulumi_policy/proxy.py; pulumi/runtime/rpc.py uses the string one for every type).
@@ -73,7 +74,10 @@ class Resource:
     ``secrets`` are the key paths below which a value is secret and never printed. A pack is not
     told which values are secret, so there it is empty, and rules print only values of a kind that
     they have recognised (an image, a port, an address range, a version). ``origin`` says where
-    the resource was read from, when that is a file.
+    the resource was read from, when that is a file, and ``line`` where it begins there.
+    ``ignored`` are the key paths of the program's ``ignoreChanges``, ``parent`` is the URN of the
+    component that the resource belongs to; both are empty where nobody says. ``known_as`` are the
+    ids and ARNs that others refer to the resource by, as far as a provider, or a mock, gave any.
     """
 
     type: str
@@ -81,6 +85,10 @@ class Resource:
     properties: Body
     urn: str = ""
     origin: str = ""
+    line: int | None = None
+    ignored: tuple[str, ...] = ()
+    parent: str = ""
+    known_as: frozenset[str] = frozenset()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
     @classmethod
@@ -92,13 +100,22 @@ class Resource:
         *,
         urn: str = "",
         origin: str = "",
+        line: int | None = None,
+        ignored: tuple[str, ...] = (),
+        parent: str = "",
     ) -> Resource:
         """Return the resource in plain values, whatever library the raw ones come from."""
         reader = _Reader()
-        properties = reader.mapping(raw)
-        secrets = frozenset(reader.secrets)
         return cls(
-            type=type_, name=name, properties=properties, urn=urn, origin=origin, secrets=secrets
+            type=type_,
+            name=name,
+            properties=reader.mapping(raw),
+            urn=urn,
+            origin=origin,
+            line=line,
+            ignored=ignored,
+            parent=parent,
+            secrets=frozenset(reader.secrets),
         )
 
     def is_secret(self, path: str) -> bool:
@@ -168,7 +185,22 @@ def as_secret(value: object) -> Mapping[str, object]:
 
 def is_body(value: Value) -> TypeGuard[Body]:
     """Return whether a value is an object with keys."""
-    return isinstance(value, Mapping)
+    # Nearly all mappings are dicts, and nearly all else is text: asking the abstract class is slow.
+    return isinstance(value, dict) or (
+        not isinstance(value, str | tuple | int | None) and isinstance(value, Mapping)
+    )
+
+
+def once(owner: object, name: str, make: Callable[[], _T]) -> _T:
+    """Return what ``make`` made when it was first asked for this owner, which never changes.
+
+    Many rules ask the same things of one resource.
+    """
+    kept = vars(owner)
+    if name not in kept:
+        kept[name] = make()
+    made: _T = kept[name]
+    return made
 
 
 def peek(value: Value, *keys: str | int) -> Value:

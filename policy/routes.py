@@ -1,73 +1,108 @@
-"""Ingresses and Gateway API routes that lead past the gateway.
+"""Ingresses and routes of every kind that lead past the gateway.
 
-An Ingress names a Service, and what that Service selects is written elsewhere. So only a backend
-that is called a gateway passes; one that is called an engine fails, and any other cannot be
-determined, which counts as exposure.
+A route names a Service, and what that Service selects is written elsewhere. Where the Service is
+seen, it decides. Where it is not, only a backend that is called a gateway passes; one that is
+called an engine fails, and any other cannot be determined, which counts as exposure.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from policy import engines
+from policy.backends import Backend, backends_of
+from policy.estate import Estate, namespace_of
 from policy.labels import GATEWAY
 from policy.objects import KubernetesObject
-from policy.resources import UNKNOWN, Body, Value, elements, is_body, number, peek
+from policy.reach import Reach, is_gateway, reach_of
+from policy.references import is_granted
+from policy.resources import Value, elements, peek
 from policy.rule import Fault, Verdict
 
-# gateway-api.sigs.k8s.io/reference/spec
-ROUTE_KINDS: Final = frozenset({"HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"})
-_GATEWAY_API: Final = "gateway.networking.k8s.io"
-_INGRESS_GROUPS: Final = frozenset({"networking.k8s.io", "extensions"})
+GATEWAY_API: Final = "gateway.networking.k8s.io"
+# A kind is a route by its name, whatever its group: Ingress, HTTPRoute, IngressRoute, RouteGroup,
+# VirtualService, VirtualServer, HTTPProxy, TransportServer, TCPIngress, Mapping, …
+_ROUTE: Final = re.compile(
+    r"\w*(?:Route|Ingress)(?:TCP|UDP|Group|s)?|HTTPProxy|VirtualService|VirtualServer(?:Route)?"
+    r"|TransportServer|TraefikService|Middleware|\w*Mapping|TargetGroupBinding|RouteTable|Upstream"
+)
+_MESH: Final = "mesh"  # istio.io/latest/docs/reference/config/networking/virtual-service
 _REMEDY: Final = "lead it to the gateway's Service, which checks keys and allow-lists paths"
 
-Keys = tuple[str | int, ...]
+
+def is_route(thing: KubernetesObject) -> bool:
+    """Return whether an object leads requests from outside to Services."""
+    return _ROUTE.fullmatch(thing.kind) is not None and not _stays_inside(thing)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Backend:
-    keys: Keys
-    name: Value
-    port: Value = None
-    kind: Value = "Service"
+def route_faults(route: KubernetesObject, estate: Estate) -> Iterator[Fault]:
+    """Yield a fault for each backend of a route that is not the gateway."""
+    why = engines.in_labels(peek(route.body, "metadata", "labels"))
+    own = Reach(why=f"its label {why}") if isinstance(why, str) else None
+    for backend in backends_of(route):
+        yield from _backend_faults(route, backend, own or _reach(route, backend, estate), estate)
 
 
-def route_faults(thing: KubernetesObject) -> Iterator[Fault]:
-    """Yield a fault for each backend of an Ingress or route that is not the gateway."""
-    if thing.kind == "Ingress" and thing.group in _INGRESS_GROUPS:
-        backends = _of_ingress(thing.body)
-    elif thing.kind in ROUTE_KINDS and thing.group == _GATEWAY_API and not _is_mesh(thing):
-        backends = _of_route(thing.body)
-    else:
+def _backend_faults(
+    route: KubernetesObject, backend: Backend, reach: Reach, estate: Estate
+) -> Iterator[Fault]:
+    management = engines.is_management(backend.port)
+    ungranted = _ungranted(route, backend, estate)
+    if reach.why is not None:
+        reason, verdict = f"would publish an engine, since {reach.why}", Verdict.FAIL
+    elif management is not None:
+        reason, verdict = f"would publish what is not for callers, since {management}", Verdict.FAIL
+    elif ungranted is not None:
+        reason, verdict = ungranted, Verdict.UNDETERMINABLE
+    elif reach.harmless:
         return
-    why = engines.in_labels(peek(thing.body, "metadata", "labels"))
-    for backend in backends:
-        yield from _fault(thing, backend, f"its label {why}" if isinstance(why, str) else None)
-
-
-def _fault(thing: KubernetesObject, backend: _Backend, own: str | None) -> Iterator[Fault]:
-    why = own or _why_an_engine(backend)
-    known = isinstance(backend.name, str)
-    if why is None and isinstance(backend.name, str) and GATEWAY in backend.name:
-        return
-    if why is not None:
-        reason = f"would publish an engine, since {why}"
-    elif known:
-        reason = "is not called a gateway, so that it may be an engine's Service"
     else:
-        reason = "is not known, so that it may be an engine's Service"
+        why = reach.unclear or "its Service stands between callers and engines, or may"
+        reason = f"may be an engine's Service, since {why}"
+        verdict = Verdict.UNDETERMINABLE
     yield Fault(
-        key=thing.path(*backend.keys),
-        given=backend.name if known else None,
+        key=route.path(*backend.keys),
+        given=backend.name if isinstance(backend.name, str) else None,
         reason=reason,
         remedy=_REMEDY,
-        verdict=Verdict.FAIL if why is not None else Verdict.UNDETERMINABLE,
+        verdict=verdict,
     )
 
 
-def _why_an_engine(backend: _Backend) -> str | None:
+def _reach(route: KubernetesObject, backend: Backend, estate: Estate) -> Reach:
+    """Return what a backend leads to: by its name and port, and by the Service if it is seen."""
+    why = _by_reference(backend)
+    if why is not None:
+        return Reach(why=why)
+    if not isinstance(backend.name, str):
+        return Reach(unclear="its name is not known")
+    if backend.kind != "Service":
+        return Reach(unclear=f"it is of kind {backend.kind}")
+    namespace = namespace_of(route) if backend.namespace is None else backend.namespace
+    return _reach_by_name(backend.name, list(_services(backend.name, namespace, estate)), estate)
+
+
+def _reach_by_name(name: str, services: list[KubernetesObject], estate: Estate) -> Reach:
+    found = [reach_of(service, estate) for service in services]
+    bad = next((one for one in found if one.why is not None), None)
+    if bad is not None:
+        return bad
+    if GATEWAY in name or (services and all(map(is_gateway, services))):
+        return Reach(harmless=True)
+    if not found:
+        return Reach(unclear="it is not called a gateway, and its Service is not seen here")
+    return found[0] if len(found) == 1 else Reach(unclear="several Services have its name")
+
+
+def _services(name: str, namespace: Value, estate: Estate) -> Iterator[KubernetesObject]:
+    for service in estate.named("Service", name, namespace):
+        if not service.group:
+            yield service
+
+
+def _by_reference(backend: Backend) -> str | None:
     if backend.kind == "InferencePool":  # gateway-api-inference-extension.sigs.k8s.io
         return "an InferencePool is a set of engines"
     if isinstance(backend.name, str) and engines.names_an_engine(backend.name):
@@ -76,71 +111,26 @@ def _why_an_engine(backend: _Backend) -> str | None:
     return f"its {why}" if isinstance(why, str) else None
 
 
-def _of_ingress(body: Body) -> Iterator[_Backend]:
-    spec = peek(body, "spec")
-    if spec is UNKNOWN:
-        yield _Backend(keys=("spec",), name=UNKNOWN)
-    for name in ("defaultBackend", "backend"):  # the latter in extensions/v1beta1
-        yield from _ingress_backend(peek(spec, name), ("spec", name))
-    yield from _unknown(peek(spec, "rules"), ("spec", "rules"))
-    for rule_index, rule in elements(peek(spec, "rules")):
-        keys: Keys = ("spec", "rules", rule_index, "http", "paths")
-        paths = peek(rule, "http", "paths")
-        yield from _unknown(paths, keys)
-        for index, path in elements(paths):
-            yield from _ingress_backend(peek(path, "backend"), (*keys, index, "backend"))
+def _ungranted(route: KubernetesObject, backend: Backend, estate: Estate) -> str | None:
+    """Return why a backend in another namespace may not be one that was granted."""
+    own, other = namespace_of(route), backend.namespace
+    if route.group != GATEWAY_API or other is None or other == own:
+        return None
+    if is_granted(route, own, backend.kind, backend.name, other, estate):
+        return None
+    return "is in another namespace, and no ReferenceGrant there that allows it is seen here"
 
 
-def _ingress_backend(backend: Value, keys: Keys) -> Iterator[_Backend]:
-    yield from _unknown(backend, keys)
-    if not is_body(backend):
-        return
-    service = backend.get("service")
-    if service is not None:
-        port = peek(service, "port")
-        port = port if number(port) is not None else peek(port, "number")
-        yield _Backend(keys=(*keys, "service", "name"), name=peek(service, "name"), port=port)
-    elif "serviceName" in backend:
-        port = backend.get("servicePort")
-        yield _Backend(keys=(*keys, "serviceName"), name=backend["serviceName"], port=port)
+def _stays_inside(thing: KubernetesObject) -> bool:
+    """Return whether a route is of a mesh: for traffic that is inside the cluster already.
 
-
-def _of_route(body: Body) -> Iterator[_Backend]:
-    rules = peek(body, "spec", "rules")
-    yield from _unknown(rules, ("spec", "rules"))
-    for rule_index, rule in elements(rules):
-        keys: Keys = ("spec", "rules", rule_index)
-        yield from _unknown(peek(rule, "backendRefs"), (*keys, "backendRefs"))
-        for index, reference in elements(peek(rule, "backendRefs")):
-            yield _route_backend(reference, (*keys, "backendRefs", index))
-        for index, filter_ in elements(peek(rule, "filters")):
-            mirror = peek(filter_, "requestMirror", "backendRef")
-            if mirror is not None:
-                mirror_keys = (*keys, "filters", index, "requestMirror", "backendRef")
-                yield _route_backend(mirror, mirror_keys)
-
-
-def _route_backend(reference: Value, keys: Keys) -> _Backend:
-    kind = peek(reference, "kind")
-    return _Backend(
-        keys=(*keys, "name"),
-        name=peek(reference, "name"),
-        port=peek(reference, "port"),
-        kind="Service" if kind is None else kind,
-    )
-
-
-def _unknown(value: Value, keys: Keys) -> Iterator[_Backend]:
-    if value is UNKNOWN:
-        yield _Backend(keys=keys, name=UNKNOWN)
-
-
-def _is_mesh(thing: KubernetesObject) -> bool:
-    """Return whether a route belongs to Services only: traffic that is inside the cluster already.
-
-    gateway-api.sigs.k8s.io/mesh: a parent of kind Service makes a route a mesh route.
+    gateway-api.sigs.k8s.io/mesh: a parent of kind Service makes a route a mesh route. Istio's
+    VirtualService is one without gateways, unless it has no hosts, so that another delegates to it.
     """
-    parents = [
-        peek(parent, "kind") for _, parent in elements(peek(thing.body, "spec", "parentRefs"))
-    ]
-    return bool(parents) and all(kind == "Service" for kind in parents)
+    spec = peek(thing.body, "spec")
+    if thing.kind == "VirtualService":
+        gateways = peek(spec, "gateways")
+        inside = gateways is None or gateways in ((), (_MESH,))
+        return inside and bool(peek(spec, "hosts"))
+    parents = [peek(parent, "kind") for _, parent in elements(peek(spec, "parentRefs"))]
+    return bool(parents) and all(kind in ("Service", "ServiceEntry") for kind in parents)

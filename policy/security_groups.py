@@ -1,4 +1,4 @@
-"""AWS security group rules that open engine ports to public addresses.
+"""AWS rules that open engine ports to public addresses: security groups and network ACLs.
 
 AWS has several resources for one thing: rules inline in a SecurityGroup, SecurityGroupRule,
 vpc.SecurityGroupIngressRule, and the same twice in ``aws-native``. Each is read into openings.
@@ -10,35 +10,38 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from policy import engines
+from policy.aws import aws_type, truth
 from policy.networks import is_private
-from policy.resources import (
-    UNKNOWN,
-    Body,
-    Resource,
-    Value,
-    elements,
-    is_body,
-    key_path,
-    number,
-    peek,
-)
+from policy.ports import Covered, engine_ports
+from policy.resources import UNKNOWN, Body, Resource, Value, elements, is_body, key_path
 from policy.rule import Fault, Verdict
 
 Keys = tuple[str | int, ...]
 
-_PACKAGES: Final = ("aws:", "aws-native:")
-_INLINE: Final = frozenset({"SecurityGroup", "DefaultSecurityGroup"})
-_SINGLE: Final = frozenset(
-    {"SecurityGroupRule", "SecurityGroupIngressRule", "SecurityGroupIngress"}
+_GROUPS: Final = frozenset({"ec2.SecurityGroup", "ec2.DefaultSecurityGroup"})
+_GROUP_RULES: Final = frozenset(
+    {
+        "ec2.SecurityGroupRule",
+        "ec2.SecurityGroupIngress",
+        "vpc.SecurityGroupIngressRule",
+    }
 )
+_ACLS: Final = frozenset({"ec2.NetworkAcl", "ec2.DefaultNetworkAcl"})
+_ACL_RULES: Final = frozenset({"ec2.NetworkAclRule", "ec2.NetworkAclEntry"})
 _INLINE_KEYS: Final = ("ingress", "ingresses", "securityGroupIngress")
-_RANGE_KEYS: Final = ("cidrIpv4", "cidrIpv6", "cidrIp", "cidrBlocks", "ipv6CidrBlocks")
+_RANGE_KEYS: Final = (
+    "cidrIpv4",
+    "cidrIpv6",
+    "cidrIp",
+    "cidrBlocks",
+    "ipv6CidrBlocks",
+    "cidrBlock",
+    "ipv6CidrBlock",
+)
 _PREFIX_LIST_KEYS: Final = ("prefixListId", "prefixListIds", "sourcePrefixListId")
-# docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html
-_ALL_PROTOCOLS: Final = frozenset({"-1", "all"})
-_TCP: Final = frozenset({"tcp", "6"})
-_ALL_PORTS: Final = (0, 65535)
+# A network ACL forgets connections, so that answers to what nodes ask for come in through it, to
+# the ports of Linux (docs.aws.amazon.com/vpc/latest/userguide/nacl-ephemeral-ports.html).
+_ANSWERS: Final = (32768, 60999)
 _REMEDY: Final = (
     "admit the gateway's security group or private ranges to engine ports, and nothing else"
 )
@@ -46,79 +49,89 @@ _REMEDY: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class _Opening:
-    """One ingress rule and the keys that lead to it; a body of None is not known yet."""
+    """One rule that lets traffic in, the keys that lead to it, and whether it certainly does.
+
+    A body of None is not known yet.
+    """
 
     body: Body | None
-    keys: tuple[str | int, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Ports:
-    """The engine ports that a rule covers, in words, and whether it certainly does."""
-
-    words: str
+    keys: Keys = ()
     certain: bool = True
+    acl: bool = False
 
 
-def is_security_group(type_token: str) -> bool:
-    """Return whether a type token is of a resource that can hold ingress rules."""
-    kind = type_token.rpartition(":")[2]
-    return type_token.startswith(_PACKAGES) and kind in _INLINE | _SINGLE
+def holds_ingress_rules(type_token: str) -> bool:
+    """Return whether a type token is of a resource that can let traffic in."""
+    return aws_type(type_token) in _GROUPS | _GROUP_RULES | _ACLS | _ACL_RULES
 
 
-def security_group_faults(resource: Resource) -> Iterator[Fault]:
+def ingress_faults(resource: Resource) -> Iterator[Fault]:
     """Yield a fault for each public source that an engine port is, or may be, opened to."""
     for opening in _openings(resource):
         if opening.body is None:
             yield _fault(opening.keys, UNKNOWN, "is not known, and may open engine ports")
             continue
-        ports = _engine_ports(opening.body)
+        ports = engine_ports(opening.body)
         if ports is not None:
             for keys, source in _sources(opening.body):
-                yield from _public_source((*opening.keys, *keys), source, ports)
+                yield from _public_source(opening, (*opening.keys, *keys), source, ports)
 
 
 def _openings(resource: Resource) -> Iterator[_Opening]:
-    if resource.type.rpartition(":")[2] in _SINGLE:
-        if peek(resource.properties, "type") != "egress":
-            yield _Opening(body=resource.properties)
+    kind = aws_type(resource.type)
+    acl = kind in _ACLS | _ACL_RULES
+    if kind in _GROUP_RULES | _ACL_RULES:
+        yield from _letting_in(resource.properties, (), acl=acl)
         return
     for name in _INLINE_KEYS:
-        listed = peek(resource.properties, name)
+        listed = resource.properties.get(name)
         if listed is UNKNOWN:
             yield _Opening(body=None, keys=(name,))
-        for index, rule in elements(listed):
-            yield _Opening(body=rule if is_body(rule) else None, keys=(name, index))
+        rules = ((0, listed),) if is_body(listed) else elements(listed)
+        for index, rule in rules:
+            if is_body(rule):
+                yield from _letting_in(rule, (name, index), acl=acl)
+            else:
+                yield _Opening(body=None, keys=(name, index))
 
 
-def _engine_ports(rule: Body) -> _Ports | None:
-    protocol = rule.get("protocol", rule.get("ipProtocol"))
-    spelled = str(protocol).lower()
-    if spelled in _ALL_PROTOCOLS:
-        return _Ports(words="all ports of all protocols")
-    if protocol is not UNKNOWN and spelled not in _TCP:
-        return None  # engines speak HTTP over TCP; UDP, ICMP or GRE reaches none of them
-    first, last = rule.get("fromPort"), rule.get("toPort")
-    if UNKNOWN in (protocol, first, last):
-        return _Ports(words="ports that are not known", certain=False)
-    low, high = _port(first, _ALL_PORTS[0]), _port(last, _ALL_PORTS[1])
-    covered = [f"{port} ({owner})" for port, owner in engines.PORTS.items() if low <= port <= high]
-    return _Ports(words=f"engine ports {', '.join(covered)}") if covered else None
+def _letting_in(rule: Body, keys: Keys, *, acl: bool) -> Iterator[_Opening]:
+    """Yield a rule unless it certainly is one of outgoing traffic, or one that denies."""
+    action = rule.get("action", rule.get("ruleAction"))
+    outgoing = rule.get("type") == "egress" or truth(rule.get("egress")) is True
+    if outgoing or (isinstance(action, str) and action.lower() == "deny"):
+        return
+    unknown = UNKNOWN in (action, rule.get("type"), rule.get("egress"))
+    yield _Opening(body=rule, keys=keys, certain=not unknown, acl=acl)
 
 
-def _port(value: Value, otherwise: int) -> int:
-    known = number(value)
-    return otherwise if known is None or known < 0 else known
-
-
-def _public_source(keys: Keys, source: Value, ports: _Ports) -> Iterator[Fault]:
+def _public_source(opening: _Opening, keys: Keys, source: Value, ports: Covered) -> Iterator[Fault]:
     if source is UNKNOWN:
         yield _fault(keys, source, f"is not known; if public, it would reach {ports.words}")
     elif _names_a_prefix_list(keys):
         yield _fault(keys, source, f"holds ranges not seen here, which would reach {ports.words}")
     elif not (isinstance(source, str) and is_private(source)):
-        verdict = Verdict.FAIL if ports.certain else Verdict.UNDETERMINABLE
+        if opening.acl and _lets_answers_in(ports):
+            yield from _only_groups_are_left(keys, source, ports)
+            return
+        certain = ports.certain and opening.certain
+        verdict = Verdict.FAIL if certain else Verdict.UNDETERMINABLE
         yield _fault(keys, source, f"is public and would reach {ports.words}", verdict)
+
+
+def _lets_answers_in(ports: Covered) -> bool:
+    return ports.certain and ports.low <= _ANSWERS[0] and ports.high >= _ANSWERS[1]
+
+
+def _only_groups_are_left(keys: Keys, source: Value, ports: Covered) -> Iterator[Fault]:
+    if any(not _ANSWERS[0] <= port <= _ANSWERS[1] for port in ports.ports):
+        yield Fault(
+            key=key_path(*keys),
+            given=source,
+            reason=f"is public and covers {ports.words}, so that only security groups guard them",
+            remedy="let answers in by 32768-60999 alone, and the load balancer's port beside it",
+            verdict=Verdict.WARN,
+        )
 
 
 def _names_a_prefix_list(keys: Keys) -> bool:
@@ -128,7 +141,7 @@ def _names_a_prefix_list(keys: Keys) -> bool:
 def _sources(rule: Body) -> Iterator[tuple[Keys, Value]]:
     for name in (*_RANGE_KEYS, *_PREFIX_LIST_KEYS):
         listed = rule.get(name)
-        if listed is UNKNOWN or isinstance(listed, str):
+        if listed is UNKNOWN or (isinstance(listed, str) and listed):
             yield (name,), listed
         for index, source in elements(listed):
             yield (name, index), source

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from tokenworks.errors import TokenworksError, UndecidableError
+from tokenworks.check.formats import Format, rendered
+from tokenworks.errors import OperationError, TokenworksError, UndecidableError
 from tokenworks.workspace import Workspace, find_workspace
 
 app = typer.Typer(
@@ -30,6 +31,29 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 Explain = Annotated[
     bool, typer.Option("--explain", help="Print the commands that do the same by hand, and stop.")
 ]
+
+
+Manifests = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PATH",
+        help="Judge Kubernetes manifests instead: a file, a folder, or - for input. "
+        "May be given several times.",
+    ),
+]
+Lists = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FILE", help="Judge a list of {type, name, properties} instead."),
+]
+Deployed = Annotated[
+    bool,
+    typer.Option(
+        "--deployed", help="Judge what is deployed instead: the stacks' state and the cluster."
+    ),
+]
+Output = Annotated[Format, typer.Option("--format", help="What to print on standard output.")]
+Sarif = Annotated[Path | None, typer.Option(metavar="FILE", help="Write SARIF there as well.")]
+Junit = Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML there as well.")]
 
 
 @app.command()
@@ -88,27 +112,36 @@ def check(
     environments: Annotated[
         list[str] | None, typer.Argument(help="Environments; all of them when none is named.")
     ] = None,
-    manifests: Annotated[
-        Path | None, typer.Option(help="Judge Kubernetes manifests in this file or folder instead.")
-    ] = None,
-    resources: Annotated[
-        Path | None, typer.Option(help="Judge a JSON list of {type, name, properties} instead.")
-    ] = None,
+    manifests: Manifests = None,
+    resources: Lists = None,
+    deployed: Deployed = False,
+    output: Output = Format.TEXT,
     as_json: AsJson = False,
+    sarif: Sarif = None,
+    junit: Junit = None,
 ) -> None:
-    """The pull-request check: run every program without a cloud and judge what it would create."""
-    from tokenworks.check.report import as_json as report_json
-    from tokenworks.check.report import as_text
-    from tokenworks.operations.check import check_manifests, check_resources, check_workspace
+    """The pull-request check: run every program without a cloud and judge what it would create.
 
+    Exit code 0 is good, 1 refused, 2 wrong usage. 3 means that something could not be told, and
+    nothing that could be told was refused.
+    """
+    from tokenworks.operations.check import Asked, run_check
+
+    asked = Asked(
+        environments=tuple(environments or ()),
+        manifests=tuple(manifests or ()),
+        lists=tuple(resources or ()),
+        deployed=deployed,
+    )
+    if asked.problem:
+        raise typer.BadParameter(asked.problem)
     with _errors():
-        if manifests is not None:
-            judgement = check_manifests(manifests)
-        elif resources is not None:
-            judgement = check_resources(resources)
-        else:
-            judgement = check_workspace(find_workspace(), environments or [])
-        _say((report_json if as_json else as_text)(judgement).rstrip())
+        workspace = find_workspace()
+        judgement = run_check(asked, workspace, lambda: _session(workspace))
+        _report(judgement, Format.JSON if as_json else output, workspace)
+        for wanted, file in ((Format.SARIF, sarif), (Format.JUNIT, junit)):
+            if file is not None:
+                _write(file, rendered(judgement, wanted, workspace.root))
         raise typer.Exit(judgement.outcome.exit_code)
 
 
@@ -194,6 +227,24 @@ def _exit_by(results: list[bool | None]) -> None:
         raise typer.Exit(1)
     if None in results:
         raise typer.Exit(3)
+
+
+def _report(judgement: Any, wanted: Format, workspace: Workspace) -> None:
+    """Print a judgement; on a terminal, text is a table."""
+    if wanted is Format.TEXT and sys.stdout.isatty():
+        from tokenworks.check.report import as_table
+
+        _out().print(as_table(judgement))
+    else:
+        _say(rendered(judgement, wanted, workspace.root).rstrip())
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, "utf-8")
+    except OSError as error:
+        remedy = "name a file in a folder that exists and can be written"
+        raise OperationError(f"report {file}", reason=str(error), remedy=remedy) from error
 
 
 def _session(workspace: Workspace) -> Any:

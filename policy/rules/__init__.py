@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import re
 from typing import Final
 
 from policy.rule import Rule
-from policy.rules import (
-    engine_ports_are_never_public,
-    every_version_is_exact,
-    images_are_pinned_by_digest,
-)
 
-RULES: Final[tuple[Rule, ...]] = (
-    engine_ports_are_never_public.RULE,
-    images_are_pinned_by_digest.RULE,
-    every_version_is_exact.RULE,
-)
+
+def _in_order(rule: Rule) -> tuple[str, int]:
+    letters, digits = re.fullmatch(r"([A-Z])([0-9]+)", rule.code).groups()  # type: ignore[union-attr]
+    return letters, int(digits)
+
+
+def _found() -> list[Rule]:
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return [importlib.import_module(f"{__name__}.{name}").RULE for name in names]
+
+
+# By code: E (exposure), M (the program itself), P (pins), S (pods).
+RULES: Final[tuple[Rule, ...]] = tuple(sorted(_found(), key=_in_order))

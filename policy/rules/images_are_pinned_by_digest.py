@@ -1,68 +1,46 @@
-"""An image reference with a digest names one image for ever; a tag names whatever it points to."""
+"""An image reference with a digest names one image for ever; a tag names whatever it points to.
+
+Images are judged wherever they are named: in pods of every kind, in custom resources and charts,
+in variables, arguments and settings that are images for certain, and in fields of clouds.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
+from policy.estate import Estate
+from policy.image_parts import digest_of
+from policy.image_sites import ImageSite, image_sites, may_name_images
 from policy.images import ImageError, is_digest, parse_image
-from policy.objects import KubernetesObject, has_unknown_items, is_kubernetes, objects_in
-from policy.pods import PodSpec, pod_specs, unknown_pod_spec
-from policy.resources import UNKNOWN, Resource, Value, elements, is_body, peek
+from policy.resources import UNKNOWN, Body, Resource, Value, is_body
 from policy.rule import Family, Fault, Rule, Severity, Verdict
-
-Keys = tuple[str | int, ...]
 
 _REMEDY: Final = "append the digest that `tokenworks lock` resolves, @sha256:<64 hex digits>"
 
 
-def _faults(resource: Resource) -> Iterator[Fault]:
-    if has_unknown_items(resource):
-        yield _unknown("items", "holds objects that are not known, and may run images")
-    for thing in objects_in(resource):
-        keys = unknown_pod_spec(thing)
-        if keys is not None:
-            yield _unknown(thing.path(*keys), "is not known, nor are the images in it")
-        for pod in pod_specs(thing):
-            yield from _pod_faults(thing, pod)
+def _faults(resource: Resource, _: Estate) -> Iterator[Fault]:
+    # Docker itself also takes an image by the digest of its configuration, which is as fixed.
+    takes_identifiers = resource.type.startswith("docker:")
+    for site in image_sites(resource):
+        if not (takes_identifiers and isinstance(site.value, str) and is_digest(site.value)):
+            yield from _site_faults(site)
 
 
-def _pod_faults(thing: KubernetesObject, pod: PodSpec) -> Iterator[Fault]:
-    yield from _unknown_containers(thing, pod)
-    for keys, container in pod.containers():
-        if "image" in container or not thing.partial:
-            yield from _image_faults(thing.path(*keys, "image"), container.get("image"))
-    for index, volume in elements(pod.body.get("volumes")):
-        reference = peek(volume, "image", "reference")
-        if reference is not None:
-            keys = (*pod.keys, "volumes", index, "image", "reference")
-            yield from _image_faults(thing.path(*keys), reference)
-
-
-def _unknown_containers(thing: KubernetesObject, pod: PodSpec) -> Iterator[Fault]:
-    for name, listed in pod.lists():
-        keys: Keys = (*pod.keys, name)
-        if listed is UNKNOWN:
-            yield _unknown(thing.path(*keys), "is not known, nor are the images in it")
-        for index, element in elements(listed):
-            if element is UNKNOWN:
-                yield _unknown(thing.path(*keys, index), "is not known, nor is its image")
-
-
-def _image_faults(key: str, image: Value) -> Iterator[Fault]:
-    if image is UNKNOWN or peek(image, "digest") is UNKNOWN:
-        yield _unknown(key, "is not known, and may lack a digest")
+def _site_faults(site: ImageSite) -> Iterator[Fault]:
+    if site.value is UNKNOWN or (is_body(site.value) and digest_of(site.value) is UNKNOWN):
+        verdict = Verdict.UNDETERMINABLE
+        yield Fault(key=site.key, reason=site.unknown, remedy=_REMEDY, verdict=verdict)
         return
-    reason = _why_not_pinned(image)
+    reason = _why_not_pinned(site.value)
     if reason is not None:
-        yield Fault(key=key, given=_image_only(image), reason=reason, remedy=_REMEDY)
+        given = _image_only(site.value)
+        yield Fault(key=site.key, given=given, reason=reason, remedy=_REMEDY)
 
 
 def _why_not_pinned(image: Value) -> str | None:
-    if is_body(image):  # charts and custom resources write {repository, tag, digest}
-        digest = image.get("digest")
-        pinned = isinstance(digest, str) and is_digest(digest)
-        return None if pinned else "has no valid digest beside its repository"
+    if is_body(image):
+        return _why_parts_are_not_pinned(image)
     if not isinstance(image, str) or not image:
         return "is missing, so that something else chooses the image"
     try:
@@ -76,6 +54,10 @@ def _why_not_pinned(image: Value) -> str | None:
     return "has a tag, which can be moved, and no digest"
 
 
+def _why_parts_are_not_pinned(parts: Body) -> str | None:
+    return None if digest_of(parts) else "has no valid digest beside its repository"
+
+
 def _image_only(image: Value) -> str | None:
     """Return the reference as given if it reads as one; other text may be anything at all."""
     if not isinstance(image, str):
@@ -87,11 +69,8 @@ def _image_only(image: Value) -> str | None:
     return image
 
 
-def _unknown(key: str, reason: str) -> Fault:
-    return Fault(key=key, reason=reason, remedy=_REMEDY, verdict=Verdict.UNDETERMINABLE)
-
-
 RULE: Final = Rule(
+    code="P1",
     name="images-are-pinned-by-digest",
     description="Every container image is pinned by its sha256 digest.",
     family=Family.PINS,
@@ -101,7 +80,7 @@ RULE: Final = Rule(
         "https://kubernetes.io/docs/concepts/containers/images/#image-pull-policy",
         "https://github.com/opencontainers/image-spec/blob/main/descriptor.md#digests",
     ),
-    applies=is_kubernetes,
+    applies=may_name_images,
     faults=_faults,
     tolerates_unknown_at_preview=True,
 )

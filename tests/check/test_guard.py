@@ -65,13 +65,13 @@ def test_at_a_preview_every_violation_is_logged_and_the_program_fails_in_the_end
 
     first, second, end = run(judge, preview=True)
     assert first == second
-    assert first.startswith(f"{SERVICE} llama: engine-ports-are-never-public: spec.type: ")
+    assert first.startswith(f"{SERVICE} llama: only-the-gateway-has-a-load-balancer: spec.type: ")
     assert end.startswith("raised: The rules named above refuse this program; ")
 
 
 def test_at_an_update_the_first_violation_stops_its_own_registration() -> None:
     (raised,) = run(lambda one: one.judge_resource(args(BAD)), preview=False)
-    assert "engine-ports-are-never-public" in raised
+    assert "only-the-gateway-has-a-load-balancer" in raised
 
 
 @pytest.mark.parametrize("preview", [True, False])
@@ -96,7 +96,8 @@ def test_a_pin_that_is_not_known_warns_at_a_preview() -> None:
         pod = {"spec": {"containers": [{"image": image}]}}
         await one.judge_resource(args(pod, "kubernetes:core/v1:Pod"))
 
-    (warned,) = run(judge, preview=True)
+    logged = run(judge, preview=True)
+    (warned,) = (line for line in logged if "images-are-pinned-by-digest" in line)
     assert "spec.containers[0].image: is not known" in warned
     assert warned.endswith("The update judges it again.")
 
@@ -105,7 +106,47 @@ def test_a_chart_that_a_call_renders_is_judged_by_the_calls_options() -> None:
     options = {"jsonOpts": '{"chart": "keda", "version": "^2"}'}
     call = pulumi.InvokeTransformArgs("kubernetes:helm:template", options, pulumi.InvokeOptions())
     (raised,) = run(lambda one: one.judge_call(call), preview=False)
-    assert "kubernetes:helm.sh/v3:Chart keda: every-version-is-exact: version: ^2" in raised
+    assert "kubernetes:helm.sh/v3:Chart keda: charts-have-one-exact-version: version: ^2" in raised
+
+
+def called(token: str, arguments: dict[str, Any], *, preview: bool) -> list[str]:
+    call = pulumi.InvokeTransformArgs(token, arguments, pulumi.InvokeOptions())
+    return run(lambda one: one.judge_call(call), preview=preview)
+
+
+def test_a_call_for_the_newest_image_is_stopped_before_it_is_made() -> None:
+    (raised,) = called("aws:ec2/getAmi:getAmi", {"mostRecent": True}, preview=False)
+    assert "aws:ec2/getAmi:getAmi call: node-images-are-one-release: mostRecent: True" in raised
+
+
+def test_a_call_whose_arguments_are_not_known_warns_at_a_preview() -> None:
+    async def judge(one: guard._Guard) -> None:
+        unknown = {"mostRecent": pulumi.Output.from_input(pulumi.output.UNKNOWN)}
+        options = pulumi.InvokeOptions()
+        await one.judge_call(pulumi.InvokeTransformArgs("aws:ec2/getAmi:getAmi", unknown, options))
+
+    (warned,) = run(judge, preview=True)
+    assert warned.endswith("The update judges it again.")
+    assert "raised" not in warned
+
+
+@pytest.mark.parametrize(
+    ("token", "arguments"),
+    [
+        ("aws:index/getRegion:getRegion", {}),
+        ("aws:ec2/getAmi:getAmi", {"filters": [{"name": "image-id", "values": ["ami-1"]}]}),
+        ("kubernetes:yaml:decode", {"text": "kind: Service\nspec: {type: LoadBalancer}"}),
+    ],
+)
+def test_a_call_that_pins_what_it_asks_for_passes(token: str, arguments: dict[str, Any]) -> None:
+    assert called(token, arguments, preview=False) == []
+
+
+def test_a_guarded_change_that_is_ignored_is_refused() -> None:
+    asked = args({"spec": {"type": "ClusterIP"}})
+    asked.opts.ignore_changes = ["spec.type"]
+    (raised,) = run(lambda one: one.judge_resource(asked), preview=False)
+    assert "guarded-changes-are-never-ignored: ignoreChanges: spec.type hides" in raised
 
 
 class RpcError:

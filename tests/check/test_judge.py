@@ -1,48 +1,68 @@
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import pulumi_kubernetes as kubernetes
 import pytest
 
+from policy.estate import Estate
+from policy.files import CONTENT, PIP_REQUIREMENTS
 from policy.resources import UNKNOWN, Resource
+from policy.rule import Fault, Finding, Rule, Severity, Verdict
+from policy.rules import RULES
+from policy.waivers import Waivers, parse_waivers
 from tokenworks.check.judge import (
+    EVERYTHING_IS_JUDGED,
+    Judgement,
     Outcome,
     judge,
-    judge_recorded,
-    judge_requirement_files,
-    resources_from_list,
-    resources_from_manifests,
+    not_judged,
+    waive,
+    with_findings,
 )
-from tokenworks.check.mocks import record, record_run
-from tokenworks.check.report import as_json, as_text
-from tokenworks.errors import ConfigError
+from tokenworks.check.mocks import record_run
+from tokenworks.check.recorded import resources_of
 
-BAD_SPEC = {"type": "NodePort", "selector": {"tokenworks.dev/role": "engine"}}
-POD: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+IMAGES = next(rule for rule in RULES if rule.name == "images-are-pinned-by-digest")
+ENGINES = next(rule for rule in RULES if rule.name == "only-the-gateway-has-a-load-balancer")
+TODAY = datetime.date(2026, 5, 4)
 
 
-def pod(image: object) -> Resource:
+def pod(image: object, name: str = "p") -> Resource:
     properties = {"spec": {"containers": [{"name": "a", "image": image}]}}
-    return Resource.of("kubernetes:core/v1:Pod", "p", properties)
+    return Resource.of("kubernetes:core/v1:Pod", name, properties, origin="a.yaml", line=3)
 
 
 GOOD_POD = pod(f"a@sha256:{'0' * 64}")
 
 
+def images(*pods: Resource) -> Judgement:
+    return judge(pods, [IMAGES])
+
+
+def failing(error: Exception) -> Rule:
+    def faults(_resource: Resource, _estate: Estate) -> Iterable[Fault]:
+        raise error
+
+    return dataclasses.replace(IMAGES, name="fails-itself", faults=faults)
+
+
 def test_a_good_resource_is_good_and_exits_with_0() -> None:
-    outcome = judge([GOOD_POD]).outcome
+    outcome = images(GOOD_POD).outcome
     assert (outcome, outcome.exit_code) == (Outcome.GOOD, 0)
 
 
 def test_a_violation_is_refused_and_exits_with_1() -> None:
-    outcome = judge([GOOD_POD, pod("a:1"), pod(UNKNOWN)]).outcome
+    outcome = images(GOOD_POD, pod("a:1"), pod(UNKNOWN)).outcome
     assert (outcome, outcome.exit_code) == (Outcome.REFUSED, 1)
 
 
 def test_a_pin_that_is_not_known_could_not_be_told_and_exits_with_3() -> None:
-    outcome = judge([GOOD_POD, pod(UNKNOWN)]).outcome
+    outcome = images(GOOD_POD, pod(UNKNOWN)).outcome
     assert (outcome, outcome.exit_code) == (Outcome.COULD_NOT_TELL, 3)
 
 
@@ -52,88 +72,125 @@ def test_exposure_that_is_not_known_is_refused() -> None:
 
 
 def test_nothing_to_judge_is_no_pass() -> None:
-    judgement = judge([])
-    assert judgement.outcome is Outcome.COULD_NOT_TELL
-    assert as_text(judgement) == "Could not tell: there was nothing to judge.\n"
+    assert judge([]).outcome is Outcome.COULD_NOT_TELL
+
+
+def test_a_warning_refuses_nothing() -> None:
+    warning = dataclasses.replace(images(pod("a:1")).findings[0], verdict=Verdict.WARN)
+    assert with_findings(images(GOOD_POD), [warning]).outcome is Outcome.GOOD
+
+
+def test_what_could_not_be_judged_is_no_pass() -> None:
+    one = not_judged("x.yaml", reason="is binary", remedy="give text")
+    assert with_findings(images(GOOD_POD), [one]).outcome is Outcome.COULD_NOT_TELL
+
+
+def test_a_certain_refusal_decides_before_a_doubt() -> None:
+    one = not_judged("x.yaml", reason="is binary", remedy="give text")
+    assert with_findings(images(pod("a:1")), [one]).outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize("error", [KeyError("s3cret"), RecursionError(), MemoryError()])
+def test_a_rule_that_fails_is_no_pass_and_stops_no_other_rule(error: Exception) -> None:
+    judgement = judge([pod("a:1"), GOOD_POD], [failing(error), IMAGES])
+    assert [one.rule for one in judgement.findings] == [
+        EVERYTHING_IS_JUDGED.name,
+        IMAGES.name,
+        EVERYTHING_IS_JUDGED.name,
+    ]
+    first = judgement.findings[0]
+    assert f"made the rule fails-itself fail ({type(error).__name__})" in first.reason
+    assert (first.origin, first.line) == ("a.yaml", 3)
+    assert "s3cret" not in str(judgement.findings)
+    assert judge([GOOD_POD], [failing(error)]).outcome is Outcome.COULD_NOT_TELL
+
+
+def test_a_report_names_the_rules_about_the_check_itself() -> None:
+    names = [rule.name for rule in judge([GOOD_POD]).rules]
+    assert names == [
+        *(rule.name for rule in RULES),
+        "waivers-are-exact-and-expire",
+        "everything-is-judged",
+    ]
+    assert len({rule.code for rule in judge([]).rules}) == len(names)
 
 
 def test_judgements_add_up_and_name_each_rule_once() -> None:
-    total = judge([GOOD_POD]) + judge([pod("a:1")]) + judge_requirement_files([("r.txt", "a==1")])
-    assert (total.judged, len(total.findings), len(total.rules)) == (3, 2, 3)
+    file = Resource.of(PIP_REQUIREMENTS, "r.txt", {CONTENT: "a==1"}, origin="r.txt")
+    total = judge([GOOD_POD]) + judge([pod("a:1")]) + judge([file])
+    assert total.judged == 3
+    assert len(total.rules) == len(RULES) + 2
 
 
 def test_a_recorded_program_and_its_rendered_charts_are_judged() -> None:
     def program() -> None:
-        kubernetes.core.v1.Service("llama", spec=BAD_SPEC)
+        spec = {"type": "NodePort", "selector": {"tokenworks.dev/role": "engine"}}
+        kubernetes.core.v1.Service("llama", spec=spec)
         kubernetes.helm.v3.Chart("k", kubernetes.helm.v3.ChartOpts(chart="keda", version="^2"))
 
-    judgement = judge_recorded(record_run(program, "p", "s"))
-    assert [(one.rule, one.key) for one in judgement.findings] == [
-        ("engine-ports-are-never-public", "spec.type"),
-        ("every-version-is-exact", "version"),
+    resources = list(resources_of([record_run(program, "p", "s")], "stacks/e.yaml"))
+    assert {one.origin for one in resources} == {"stacks/e.yaml"}
+    found = {(one.rule, one.key) for one in judge(resources).findings}
+    assert ("only-the-gateway-has-a-load-balancer", "spec.type") in found
+    assert ("charts-have-one-exact-version", "version") in found
+
+
+def test_all_that_is_given_is_deployed_together() -> None:
+    def faults(resource: Resource, estate: Estate) -> Iterable[Fault]:
+        if estate.complete and len(estate.resources) == 2 and resource.name == "one":
+            yield Fault(key="", reason="has company", remedy="none")
+
+    rule = dataclasses.replace(IMAGES, faults=faults)
+    (finding,) = judge([pod("a:1", "one"), pod("a:1", "two")], [rule]).findings
+    assert finding.reason == "has company"
+
+
+def waivers(*names: str) -> Waivers:
+    entries = [
+        {
+            "rule": IMAGES.name,
+            "resource": {"type": "kubernetes:core/v1:Pod", "name": name},
+            "reason": "Because.",
+            "owner": "me",
+            "issue": "https://example.com/1",
+            "expires": "2026-05-05",
+        }
+        for name in names
     ]
-    assert len(judge_recorded(record(program, "p", "s")).findings) == 1
+    return parse_waivers(json.dumps({"waivers": entries}), RULES, TODAY)
 
 
-def test_manifests_are_judged_by_the_same_rules() -> None:
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "namespace": "n"}}
-    documents: list[dict[str, Any]] = [
-        {},
-        {**POD, "spec": {"containers": [{"image": "nginx"}]}},
-        {**service, "spec": BAD_SPEC},
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generateName": "d-"}},
-    ]
-    resources = list(resources_from_manifests(documents, "all.yaml"))
-    assert [(one.type, one.name) for one in resources] == [
-        ("kubernetes:core/v1:Pod", "p"),
-        ("kubernetes:core/v1:Service", "n/s"),
-        ("kubernetes:apps/v1:Deployment", "d-"),
-    ]
-    findings = judge(resources).findings
-    assert {(one.rule, one.origin) for one in findings} == {
-        ("images-are-pinned-by-digest", "all.yaml"),
-        ("engine-ports-are-never-public", "all.yaml"),
-    }
+def test_what_is_waived_is_still_found_and_refuses_nothing() -> None:
+    bad = pod("a:1")
+    judgement = waive(images(bad), waivers("p"), [bad], everything=False)
+    (finding,) = judgement.findings
+    assert finding.waived.startswith("waived until 2026-05-05 by me: Because.")
+    assert judgement.outcome is Outcome.GOOD
 
 
-@pytest.mark.parametrize("document", [{"kind": "Pod"}, {"apiVersion": "v1"}, {"a": 1}])
-def test_a_document_that_is_no_manifest_is_refused_with_its_number(
-    document: dict[str, Any],
-) -> None:
-    with pytest.raises(ConfigError, match=r"all\.yaml document 2: has no apiVersion"):
-        list(resources_from_manifests([POD, document], "all.yaml"))
+def test_a_waiver_lets_only_its_own_resource_through() -> None:
+    bad, other = pod("a:1"), pod("a:1", "q")
+    judgement = waive(images(bad, other), waivers("p"), [bad, other], everything=False)
+    assert judgement.outcome is Outcome.REFUSED
 
 
-def test_a_list_may_use_pythons_names_for_cloud_resources() -> None:
-    rule = {"protocol": "tcp", "from_port": 8000, "to_port": 8000, "cidr_blocks": ["0.0.0.0/0"]}
-    type_ = "aws:ec2/securityGroup:SecurityGroup"
-    listed = [{"type": type_, "name": "g", "properties": {"ingress": [rule]}}]
-    (finding,) = judge(resources_from_list(listed)).findings
-    assert finding.key == "ingress[0].cidrBlocks[0]"
+def test_a_waiver_that_is_not_needed_any_more_refuses() -> None:
+    judgement = waive(images(GOOD_POD), waivers("p"), [GOOD_POD], everything=True)
+    assert judgement.outcome is Outcome.REFUSED
+    assert judgement.findings[0].rule == "waivers-are-exact-and-expire"
 
 
-@pytest.mark.parametrize("entry", [{}, {"type": 1}, {"type": "a", "properties": []}])
-def test_an_entry_that_is_no_resource_is_refused_with_its_place(entry: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match=r"r\.json \[0\]: is no resource"):
-        list(resources_from_list([entry], "r.json"))
+def test_a_waived_doubt_is_no_doubt() -> None:
+    unknown = pod(UNKNOWN)
+    judgement = waive(images(unknown), waivers("p"), [unknown], everything=False)
+    assert judgement.outcome is Outcome.GOOD
 
 
-def test_the_text_names_resource_rule_reason_and_remedy() -> None:
-    assert as_text(judge([GOOD_POD, pod("a:1")])) == (
-        "kubernetes:core/v1:Pod p\n"
-        "  fail           images-are-pinned-by-digest (high)\n"
-        "    spec.containers[0].image: a:1 has a tag, which can be moved, and no digest\n"
-        "    → append the digest that `tokenworks lock` resolves, @sha256:<64 hex digits>\n"
-        "\n"
-        "Refused: 1 finding; 2 items judged by 3 rules.\n"
-    )
+def finding(**changes: Any) -> Finding:
+    base = not_judged("x", reason="r", remedy="m")
+    return dataclasses.replace(base, severity=Severity.HIGH, **changes)
 
 
-def test_the_json_holds_all_that_other_formats_need() -> None:
-    judgement = judge([pod("a:1")]) + judge_requirement_files([("r.txt", "\na==1")])
-    data = json.loads(as_json(judgement))
-    assert data["outcome"] == "refused"
-    assert {rule["name"] for rule in data["rules"]} == {rule.name for rule in judgement.rules}
-    image, pin = data["findings"]
-    assert image["given"] == "a:1"
-    assert (pin["origin"], pin["line"], pin["verdict"]) == ("r.txt", 2, "fail")
+def test_a_doubt_about_exposure_refuses_although_it_is_a_doubt() -> None:
+    doubt = finding(tolerable_at_preview=False)
+    assert with_findings(images(GOOD_POD), [doubt]).outcome is Outcome.REFUSED

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pulumi
 import pulumi_kubernetes as kubernetes
 import pytest
@@ -7,7 +10,9 @@ from pulumi.runtime.settings import SETTINGS
 
 from policy.resources import UNKNOWN, peek
 from tokenworks.check.guard import install_guard
+from tokenworks.check.judge import judge
 from tokenworks.check.mocks import record, record_run
+from tokenworks.check.recorded import resources_of
 from tokenworks.errors import OperationError
 
 
@@ -151,18 +156,103 @@ def test_a_call_is_answered_as_given_and_recorded() -> None:
     assert (call.token, call.arguments) == (function, {"name": "/x"})
 
 
+class Made(pulumi.CustomResource):
+    """A resource of any type, with outputs that the tests here read."""
+
+    arn: pulumi.Output[str]
+    cidrBlock: pulumi.Output[str]  # noqa: N815  the wire's name
+    latestVersion: pulumi.Output[int]  # noqa: N815  the wire's name
+
+    def __init__(self, type_: str, name: str, inputs: dict[str, Any] | None = None) -> None:
+        outputs = dict.fromkeys(("arn", "cidrBlock", "latestVersion"))
+        super().__init__(type_, name, {**outputs, **(inputs or {})})
+
+
 def test_any_other_provider_answers_with_the_inputs_and_an_id() -> None:
-    class Vpc(pulumi.CustomResource):
-        cidr: pulumi.Output[str]
-
-        def __init__(self) -> None:
-            super().__init__("aws:ec2/vpc:Vpc", "main", {"cidr": "10.0.0.0/16"})
-
     def program() -> None:
-        vpc = Vpc()
-        pulumi.export("vpc", pulumi.Output.concat(vpc.id, " ", vpc.cidr))
+        zone = Made("example:index/zone:Zone", "main", {"cidrBlock": "10.0.0.0/16"})
+        pulumi.export("zone", pulumi.Output.concat(zone.id, " ", zone.cidrBlock))
 
-    assert record_run(program, "p", "s").outputs == {"vpc": "main-id 10.0.0.0/16"}
+    assert record_run(program, "p", "s").outputs == {"zone": "main-id 10.0.0.0/16"}
+
+
+def test_aws_answers_with_ids_and_arns_of_its_own_forms() -> None:
+    def program() -> None:
+        vpc = Made("aws:ec2/vpc:Vpc", "main", {"cidrBlock": "10.0.0.0/16"})
+        template = Made("aws:ec2/launchTemplate:LaunchTemplate", "gpu")
+        balancer = Made("aws:lb/loadBalancer:LoadBalancer", "gateway", {"internal": True})
+        pulumi.export("vpc", vpc.id)
+        pulumi.export("cidr", vpc.cidrBlock)
+        pulumi.export("version", template.latestVersion)
+        pulumi.export("balancer", balancer.id)
+        pulumi.export("arn", balancer.arn)
+
+    first, second = (record_run(program, "p", "s") for _ in range(2))
+    assert first == second
+    outputs = first.outputs
+    assert re.fullmatch("vpc-[0-9a-f]{17}", str(outputs["vpc"]))
+    assert (outputs["cidr"], outputs["version"]) == ("10.0.0.0/16", 1)
+    assert str(outputs["arn"]).startswith("arn:aws:lb:eu-west-1:123456789012:loadBalancer/gateway-")
+    assert outputs["balancer"] == outputs["arn"]
+    assert first.resources[0].known_as >= {outputs["vpc"]}
+    assert first.resources[2].known_as == {outputs["arn"]}
+
+
+def test_what_aws_made_is_found_again_where_it_is_used() -> None:
+    def program() -> None:
+        public = Made("aws:ec2/subnet:Subnet", "public", {"mapPublicIpOnLaunch": True})
+        group = {"subnetIds": [public.id], "instanceTypes": ["p5.48xlarge"]}
+        Made("aws:eks/nodeGroup:NodeGroup", "gpu", group)
+
+    judgement = judge(resources_of([record_run(program, "p", "s")]))
+    addresses = "gpu-nodes-have-no-public-addresses"
+    assert {(one.subject, one.key) for one in judgement.findings if one.rule == addresses} == {
+        ("aws:ec2/subnet:Subnet public", "mapPublicIpOnLaunch"),
+        ("aws:eks/nodeGroup:NodeGroup gpu", "subnetIds[0]"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("token", "arguments", "key", "form"),
+    [
+        ("aws:index/getCallerIdentity:getCallerIdentity", {}, "accountId", "[0-9]{12}"),
+        ("aws:index/getRegion:getRegion", {}, "name", "[a-z]+-[a-z]+-[0-9]"),
+        ("aws:index/getPartition:getPartition", {}, "partition", "aws"),
+        ("aws:ec2/getAmi:getAmi", {"mostRecent": True}, "id", "ami-[0-9a-f]{17}"),
+        ("aws:ssm/getParameter:getParameter", {"name": "/aws/service/x"}, "value", "ami-.{17}"),
+        ("aws:iam/getPolicyDocument:getPolicyDocument", {"statements": []}, "json", r"\{.*\}"),
+    ],
+)
+def test_aws_answers_common_calls(
+    token: str, arguments: dict[str, Any], key: str, form: str
+) -> None:
+    def program() -> None:
+        answer = pulumi.runtime.invoke(token, arguments).value or {}
+        pulumi.export("value", answer[key])
+
+    first, second = (record_run(program, "p", "s").outputs for _ in range(2))
+    assert first == second
+    assert re.fullmatch(form, str(first["value"]))
+
+
+def test_three_zones_are_available() -> None:
+    def program() -> None:
+        zones = "aws:index/getAvailabilityZones:getAvailabilityZones"
+        pulumi.export("names", (pulumi.runtime.invoke(zones, {}).value or {})["names"])
+
+    assert record_run(program, "p", "s").outputs["names"] == [
+        "eu-west-1a",
+        "eu-west-1b",
+        "eu-west-1c",
+    ]
+
+
+def test_a_call_for_the_newest_image_is_answered_and_judged() -> None:
+    def program() -> None:
+        pulumi.runtime.invoke("aws:ec2/getAmi:getAmi", {"mostRecent": True})
+
+    (finding,) = judge(resources_of([record_run(program, "p", "s")])).findings
+    assert (finding.rule, finding.key) == ("node-images-are-one-release", "mostRecent")
 
 
 def test_two_resources_of_one_name_are_refused_as_the_engine_does() -> None:

@@ -43,15 +43,7 @@ class Checkout:
 
     def __init__(self, path: Path, toolbox: Toolbox) -> None:
         self.path, self.toolbox = path, toolbox
-        listed = self._git("ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT)
-        for name in listed.splitlines():
-            source, target = ROOT / name, path / name
-            if source.is_file():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, target)
-        self._git("init", "--quiet", cwd=path)
-        self._git("add", "--all", cwd=path)
-        self._git("commit", "--quiet", "--message", "as copied", cwd=path)
+        copy_project(path)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -114,11 +106,11 @@ class Checkout:
 
     def git_status(self) -> str:
         """What git sees that was not committed."""
-        return self._git("status", "--porcelain", cwd=self.path)
+        return git("status", "--porcelain", cwd=self.path)
 
     def restore(self) -> None:
         """Make every committed file what it was when it was copied."""
-        self._git("checkout", "--quiet", ".", cwd=self.path)
+        git("checkout", "--quiet", ".", cwd=self.path)
 
     def edit(self, name: str, old: str, new: str) -> None:
         """Change a file, where it says what is expected."""
@@ -148,11 +140,25 @@ class Checkout:
             )
         return done
 
-    @staticmethod
-    def _git(*arguments: str, cwd: Path) -> str:
-        return subprocess.run(
-            [*GIT, *arguments], cwd=cwd, capture_output=True, text=True, check=True
-        ).stdout
+
+def copy_project(path: Path) -> None:
+    """Copy every file of the project that is not ignored into a folder, and commit them there."""
+    listed = git("ls-files", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    for name in listed.splitlines():
+        source, target = ROOT / name, path / name
+        if source.is_file():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    git("init", "--quiet", "--initial-branch=main", cwd=path)
+    git("add", "--all", cwd=path)
+    git("commit", "--quiet", "--message", "as copied", cwd=path)
+
+
+def git(*arguments: str, cwd: Path) -> str:
+    """Run git in a folder; return what it printed."""
+    return subprocess.run(
+        [*GIT, *arguments], cwd=cwd, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def comparable(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -16,7 +16,7 @@ Diagnostics:
 
 Policies:
     tokenworks@v0.1.0 (local: policy)
-        - [mandatory]  engine-ports-are-never-public  (kubernetes:core/v1:Service: public)
+        - [mandatory]  only-the-gateway-has-a-load-balancer  (kubernetes:core/v1:Service: public)
           use ClusterIP
 
 Resources:
@@ -46,7 +46,7 @@ def test_a_failure_shows_diagnostics_and_policies_without_progress_and_counts() 
     text = diagnostics(REPORT)
     assert text.startswith("  kubernetes:core/v1:Service (public):")
     assert "error: it is refused" in text
-    assert "engine-ports-are-never-public" in text
+    assert "only-the-gateway-has-a-load-balancer" in text
     assert "use ClusterIP" in text
     assert "created" not in text
     assert "updating" not in text

@@ -9,6 +9,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from policy.estate import ALONE, Estate
 from policy.resources import UNKNOWN, Resource, Unknown
 from policy.rule import Finding, Rule
 from policy.rules import RULES
@@ -31,7 +32,11 @@ class Expected:
 
 @dataclass(frozen=True)
 class Case:
-    """One resource and everything that one rule finds in it."""
+    """One resource and everything that one rule finds in it.
+
+    With ``among``, the resource and those are all that is deployed; without, nothing is known of
+    the rest. ``ignored`` are the program's ``ignoreChanges``.
+    """
 
     rule: Rule
     file: str
@@ -39,14 +44,26 @@ class Case:
     type: str
     properties: dict[str, Any]
     finds: tuple[Expected, ...]
+    among: tuple[dict[str, Any], ...] | None = None
+    ignored: tuple[str, ...] = ()
+    parent: str = ""
 
     def __str__(self) -> str:
         return f"{self.rule.name}: {self.says}"
 
     def judged(self, properties: dict[str, Any]) -> list[Finding]:
         """Return what the case's rule finds in its resource with these properties."""
-        found = self.rule.judge(Resource.of(self.type, NAME, properties))
+        resource = Resource.of(
+            self.type, NAME, properties, ignored=self.ignored, parent=self.parent
+        )
+        found = self.rule.judge(resource, self._estate(resource))
         return sorted(found, key=lambda finding: finding.key)
+
+    def _estate(self, resource: Resource) -> Estate:
+        if self.among is None:
+            return ALONE
+        others = (Resource.of(one["type"], one["name"], one["properties"]) for one in self.among)
+        return Estate.of([resource, *others])
 
     def check(self, found: list[Finding]) -> None:
         """Compare findings with those that the case expects: all of them, and no others."""
@@ -63,8 +80,22 @@ def all_cases() -> Iterator[Case]:
     for rule in RULES:
         for path in sorted((FOLDER / rule.name).glob("*.yaml")):
             for raw in _yaml().load(path):
-                finds = tuple(Expected(**one) for one in raw["finds"])
-                yield Case(rule, path.name, raw["case"], raw["type"], raw["properties"], finds)
+                yield _case(rule, path.name, raw)
+
+
+def _case(rule: Rule, file: str, raw: dict[str, Any]) -> Case:
+    among = raw.get("among")
+    return Case(
+        rule=rule,
+        file=file,
+        says=raw["case"],
+        type=raw["type"],
+        properties=raw["properties"],
+        finds=tuple(Expected(**one) for one in raw["finds"]),
+        among=None if among is None else tuple(among),
+        ignored=tuple(raw.get("ignored", ())),
+        parent=raw.get("parent", ""),
+    )
 
 
 def with_unknown_leaves(properties: dict[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 import string
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.images import ImageError, ImageReference, parse_image
+from policy.images import LONGEST_NAME, ImageError, ImageReference, parse_image
 
 _WORD = st.text(string.ascii_lowercase + string.digits, min_size=1, max_size=8)
 _COMPONENT = st.builds(
@@ -129,3 +130,47 @@ def test_malformed_references_are_refused_with_the_part_that_is_wrong(
 ) -> None:
     with pytest.raises(ImageError, match=reason if reason != "longer" else "characters long"):
         parse_image(text)
+
+
+# The grammar as distribution/reference writes it (regexp.go), to compare with: any algorithm of
+# digest, and a first component that may be read as a host or as part of the path.
+_GRAMMAR = re.compile(
+    r"(?P<name>(?:(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+    r"(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])(?::[0-9]+)?/)?"
+    r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*)"
+    r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
+    r"(?:@(?P<digest>[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?"
+)
+_MUTATED = st.builds(
+    lambda reference, at, letter, keep: (
+        str(reference)[: at % (len(str(reference)) + 1)]
+        + letter
+        + str(reference)[(at + (0 if keep else 1)) % (len(str(reference)) + 1) :]
+    ),
+    references(),
+    st.integers(0, 400),
+    st.sampled_from([*"aZ09:/@._-[] \n+", "", "__", "//", "sha256:"]),
+    st.booleans(),
+)
+
+
+@given(st.text("aZ0:/@._-[]", max_size=14) | _MUTATED)
+def test_what_is_read_is_what_the_grammar_of_registries_reads(text: str) -> None:
+    match = _GRAMMAR.fullmatch(text)
+    try:
+        reference = parse_image(text)
+    except ImageError:
+        assert match is None or is_refused_on_purpose(match)
+        return
+    assert match is not None
+    assert (reference.tag, reference.digest) == (match["tag"], match["digest"])
+
+
+def is_refused_on_purpose(match: re.Match[str]) -> bool:
+    """Return whether the grammar's reading is one that no registry could serve as a pin."""
+    digest, name = match["digest"], match["name"]
+    first, slash, _ = name.partition("/")
+    no_host = bool(slash) and "." in first and re.search(r"_|--|-\.|\.-", first) is not None
+    identifier = re.fullmatch(r"[0-9a-f]{64}", name) is not None
+    loose = digest is not None and re.fullmatch(r"sha256:[0-9a-f]{64}", digest) is None
+    return loose or identifier or no_host or len(name) > LONGEST_NAME

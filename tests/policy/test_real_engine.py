@@ -40,11 +40,31 @@ def service(name, kind):
 
 def pod(name, image):
     env = [{"name": "API_KEY", "value": pulumi.Output.secret("%s")}]
-    spec = {"containers": [{"name": "engine", "image": image, "env": env}]}
+    locked = {"allow_privilege_escalation": False, "capabilities": {"drop": ["ALL"]}}
+    engine = {"name": "engine", "image": image, "env": env, "security_context": locked}
+    spec = {
+        "containers": [engine],
+        "automount_service_account_token": False,
+        "security_context": {
+            "run_as_non_root": True,
+            "seccomp_profile": {"type": "RuntimeDefault"},
+        },
+    }
     metadata = {"name": name, "labels": labels}
     kubernetes.core.v1.Pod(name, metadata=metadata, spec=spec, opts=here)
 
 """.replace("%s", SECRET)
+# Closes the engines, as every environment does.
+CLOSED = """\
+gateway = {"match_labels": {"tokenworks.dev/role": "gateway"}}
+entries = [{"from_": [{"pod_selector": gateway}], "ports": [{"port": 8000}]}]
+closed = {
+    "pod_selector": {"match_labels": labels},
+    "policy_types": ["Ingress"],
+    "ingress": entries,
+}
+kubernetes.networking.v1.NetworkPolicy("engines", spec=closed, opts=here)
+"""
 GUARD = "from tokenworks.check.guard import install_guard\n\ninstall_guard()\n"
 BAD = """\
 service("llama", "LoadBalancer")
@@ -52,21 +72,38 @@ service("qwen", "NodePort")
 pod("llama", "vllm/vllm-openai:latest")
 """
 GOOD = f"""\
+{CLOSED}
 service("llama", "ClusterIP")
 pod("llama", "vllm/vllm-openai:v0.23.0@{DIGEST}")
 """
 # The name that a ConfigMap gets is its id, which is not known before it exists.
-NOT_KNOWN_YET = """\
-settings = kubernetes.core.v1.ConfigMap("settings", data={}, opts=here)
+NOT_KNOWN_YET = f"""\
+{CLOSED}
+settings = kubernetes.core.v1.ConfigMap("settings", data={{}}, opts=here)
 pod("llama", settings.id)
 """
+# Components stand for resources of providers that are not here: the engine shows their inputs.
+CLOUD = """\
+def cloud(type_, name, inputs, **options):
+    pulumi.ComponentResource(type_, name, inputs, pulumi.ResourceOptions(**options))
 
+
+def group(name, source, **options):
+    rule = {"protocol": "tcp", "fromPort": 8000, "toPort": 8000, "cidrBlocks": source}
+    cloud("aws:ec2/securityGroup:SecurityGroup", name, {"ingress": [rule]}, **options)
+
+
+settings = kubernetes.core.v1.ConfigMap("settings", data={}, opts=here)
+"""
+ADMITS = "aws:ec2/securityGroup:SecurityGroup {}: engine-ports-admit-only-private-sources: "
+
+BALANCER = "only-the-gateway-has-a-load-balancer"
 LLAMA = (
-    "kubernetes:core/v1:Service llama: engine-ports-are-never-public: spec.type: LoadBalancer "
+    f"kubernetes:core/v1:Service llama: {BALANCER}: spec.type: LoadBalancer "
     "would publish an engine, since its selector's tokenworks.dev/role is engine; "
     "use type ClusterIP, and let the gateway serve it."
 )
-QWEN = "kubernetes:core/v1:Service qwen: engine-ports-are-never-public: spec.type: NodePort would"
+QWEN = f"kubernetes:core/v1:Service qwen: {BALANCER}: spec.type: NodePort would"
 IMAGE = (
     "kubernetes:core/v1:Pod llama: images-are-pinned-by-digest: spec.containers[0].image: "
     "vllm/vllm-openai:latest has a tag, which can be moved, and no digest; append the digest"
@@ -173,7 +210,7 @@ def test_pack_and_guard_let_a_good_program_through(project: Callable[[str], Proj
     made = project(GUARD + HEAD + GOOD)
     done = made.pulumi("up", "--yes", "--policy-pack", str(PACK))
     assert done.returncode == 0, done.stdout
-    assert len(made.rendered()) == 2
+    assert len(made.rendered()) == 3
     assert "error" not in done.stdout
 
 
@@ -190,3 +227,77 @@ def test_a_pin_that_is_not_known_passes_the_preview_and_is_judged_at_the_update(
     assert update.returncode != 0
     assert "has neither tag nor digest" in update.stdout
     assert not [name for name in made.rendered() if "pod" in name]
+
+
+def test_the_pack_judges_cloud_resources_by_known_secret_and_unknown_values(
+    project: Callable[[str], Project],
+) -> None:
+    program = """\
+group("known", ["0.0.0.0/0"])
+group("secret", [pulumi.Output.secret("198.51.100.0/24")])
+group("unknown", ["10.0.0.0/8", settings.id])
+group("private", ["10.0.0.0/8"])
+cloud("aws:lb/loadBalancer:LoadBalancer", "open", {"loadBalancerType": "network"})
+cloud("aws:eks/cluster:Cluster", "cluster", {"version": settings.id, "vpcConfig": {}})
+"""
+    done = project(HEAD + CLOUD + program).pulumi("preview", "--policy-pack", str(PACK))
+    assert done.returncode != 0
+    assert f"{ADMITS.format('known')}ingress[0].cidrBlocks[0]: 0.0.0.0/0 is public" in done.stdout
+    assert ADMITS.format("secret") in done.stdout
+    unknown = f"{ADMITS.format('unknown')}ingress[0].cidrBlocks[1]: is not known; if public"
+    assert unknown in done.stdout
+    assert ADMITS.format("private") not in done.stdout
+    assert "only-the-gateways-ways-in-are-public: internal: is open" in done.stdout
+    assert "vpcConfig.endpointPublicAccess: is missing, which means public" in done.stdout
+    advice = "clusters-name-their-kubernetes-version: version: is not known, and may be loose"
+    assert advice in done.stdout
+
+
+@pytest.mark.parametrize("guard", [GUARD, ""], ids=["guard", "pack"])
+def test_exposure_that_is_not_known_is_refused_at_the_preview(
+    guard: str, project: Callable[[str], Project]
+) -> None:
+    made = project(guard + HEAD + CLOUD + 'service("llama", settings.id)\n')
+    done = made.pulumi("preview", *(() if guard else ("--policy-pack", str(PACK))))
+    assert done.returncode != 0
+    assert f"Service llama: {BALANCER}: spec.type: is not known, and may be one" in done.stdout
+
+
+@pytest.mark.parametrize("guard", [GUARD, ""], ids=["guard", "pack"])
+def test_a_guarded_change_that_is_ignored_is_refused(
+    guard: str, project: Callable[[str], Project]
+) -> None:
+    made = project(
+        guard + HEAD + CLOUD + 'group("g", ["10.0.0.0/8"], ignore_changes=["ingress"])\n'
+    )
+    done = made.pulumi("preview", *(() if guard else ("--policy-pack", str(PACK))))
+    assert done.returncode != 0
+    assert "guarded-changes-are-never-ignored: ignoreChanges: ingress hides" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            'kubernetes.helm.v3.Release("keda", chart="keda", version="^2", opts=here)\n',
+            "charts-have-one-exact-version: version: ^2 is a range",
+        ),
+        (
+            'kubernetes.helm.v4.Chart("keda", chart="keda", version=">=2", opts=here)\n',
+            "charts-have-one-exact-version: version: >=2 is a range",
+        ),
+        (
+            'pulumi.runtime.invoke("aws:ec2/getAmi:getAmi", {"mostRecent": True})\n',
+            "node-images-are-one-release: mostRecent: True takes whichever matching image",
+        ),
+    ],
+    ids=["release", "chart", "call"],
+)
+def test_what_no_pack_is_shown_is_stopped_by_the_guard_before_it_happens(
+    program: str, message: str, project: Callable[[str], Project]
+) -> None:
+    made = project(GUARD + HEAD + program)
+    done = made.pulumi("up", "--skip-preview", "--yes")
+    assert done.returncode != 0
+    assert message in done.stdout
+    assert made.rendered() == []

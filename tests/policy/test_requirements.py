@@ -1,15 +1,28 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from policy.rules.every_version_is_exact import judge_requirements
+from policy.files import CONTENT, PIP_REQUIREMENTS
+from policy.resources import Resource
+from policy.rule import Finding, Rule
+from policy.rules.packages_are_pinned_by_hash import RULE as HASHES
+from policy.rules.sources_are_pinned_by_commit import RULE as COMMITS
 
 HASH = f"--hash=sha256:{'0' * 64}"
 
 
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def judged(text: str, rule: Rule = HASHES) -> tuple[Finding, ...]:
+    name = "requirements.txt"
+    return rule.judge(Resource.of(PIP_REQUIREMENTS, name, {CONTENT: text}, origin=name))
+
+
 def found(text: str) -> list[tuple[int | None, str, str]]:
-    findings = judge_requirements("requirements.txt", text)
-    return [(finding.line, finding.key, finding.reason) for finding in findings]
+    return [(finding.line, finding.key, finding.reason) for finding in judged(text)]
 
 
 def test_a_compiled_lock_is_good() -> None:
@@ -69,6 +82,27 @@ def test_a_range_without_a_hash_is_two_findings_on_the_first_of_its_lines() -> N
 
 
 def test_a_message_names_file_and_line_and_never_the_credentials_of_an_address() -> None:
-    (finding, *_) = judge_requirements("requirements.txt", "x @ https://u:secret@example.com/x.whl")
-    assert str(finding).startswith("requirements.txt:1: every-version-is-exact: x: ")
+    (finding, *_) = judged("\nx @ https://u:secret@example.com/x.whl")
+    assert str(finding).startswith("file:pip-requirements requirements.txt: packages-are-pinned-by")
+    assert (finding.origin, finding.line, finding.key) == ("requirements.txt", 2, "x")
     assert "secret" not in str(finding)
+
+
+def test_a_commit_is_as_good_as_a_hash_and_a_branch_is_not() -> None:
+    good = f"x @ git+https://example.com/x.git@{COMMIT}"
+    assert (judged(good), judged(good, COMMITS)) == ((), ())
+    (finding,) = judged("\nx @ git+https://u:secret@example.com/x.git@main", COMMITS)
+    assert (finding.line, finding.key) == (2, "x")
+    assert "secret" not in str(finding)
+
+
+@given(st.text("0123456789abcdef", min_size=1, max_size=60))
+def test_only_forty_digits_are_a_commit(digits: str) -> None:
+    pinned = not judged(f"x @ git+https://example.com/x.git@{digits}", COMMITS)
+    assert pinned is (len(digits) == 40)
+
+
+@given(st.text(max_size=200))
+def test_any_text_at_all_can_be_judged(text: str) -> None:
+    for rule in (HASHES, COMMITS):
+        assert all(str(finding).isprintable() for finding in judged(text, rule))

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy.networks import is_private
-from policy.versions import is_exact_version, is_kubernetes_minor, is_node_release
+from policy.versions import (
+    is_commit,
+    is_exact_version,
+    is_kubernetes_minor,
+    is_node_release,
+    is_package_version,
+    is_template_version,
+)
 
 NUMBERS = st.integers(0, 10**6)
 
@@ -76,3 +83,66 @@ def test_a_node_image_is_pinned_by_patch_and_date() -> None:
 )
 def test_private_ranges_are_those_of_the_standards_and_no_others(cidr: str, private: bool) -> None:
     assert is_private(cidr) is private
+
+
+RANGES = st.sampled_from(
+    ["^{}", "~{}", ">={}", "<{}", "{}.x", "{}.*", "{}-", "{} || {}", "{} - {}", "={}", "!={}",
+     "{},", "[{},{}]", "({},]", "{}+", "~>{}", "latest", "*", "x", "", "v", "{}\n", " {}"]
+)  # fmt: skip
+
+
+@given(RANGES, NUMBERS, NUMBERS, NUMBERS)
+def test_no_range_is_an_exact_version_of_any_kind(
+    form: str, major: int, minor: int, patch: int
+) -> None:
+    text = form.replace("{}", f"{major}.{minor}.{patch}")
+    for is_exact in (is_exact_version, is_kubernetes_minor, is_node_release, is_package_version):
+        assert not is_exact(text)
+    assert not is_template_version(text)
+
+
+@given(st.text(max_size=12))
+def test_what_is_exact_has_three_numbers_and_no_sign_of_a_range(text: str) -> None:
+    if is_exact_version(text):
+        assert text.isascii()
+        assert not set(text) & set("^~<>=*|, ")
+        assert text.count(".") >= 2
+
+
+@pytest.mark.parametrize(
+    ("version", "exact"),
+    [
+        ("580.95.05", True),
+        ("470.57", True),
+        ("580.95.05-0ubuntu1", True),
+        ("1:580.95.05-0ubuntu0.24.04.1", True),
+        ("1.18.0~rc.1-1", True),
+        ("v1.18.0-ubuntu22.04", True),
+        ("580", False),
+        ("580.*", False),
+        ("580.x", False),
+        ("580-open", False),
+        ("latest", False),
+        (">=580.95", False),
+        ("580.95.05 ", False),
+    ],
+)
+def test_a_package_is_pinned_by_more_than_its_branch(version: str, exact: bool) -> None:
+    assert is_package_version(version) is exact
+
+
+def test_a_template_is_pinned_by_a_number() -> None:
+    assert is_template_version("3")
+    assert not any(
+        map(is_template_version, ("$Latest", "$Default", "0", "-1", "3.0", "", "latest"))
+    )
+
+
+@given(st.text("0123456789abcdefABCDEF", min_size=38, max_size=42))
+def test_a_commit_has_forty_lower_case_digits(text: str) -> None:
+    assert is_commit(text) is (len(text) == 40 and text == text.lower())
+
+
+def test_a_release_of_bottlerocket_names_its_commit() -> None:
+    assert is_node_release("1.20.3-5d9ac849")
+    assert not any(map(is_node_release, ("1.20.3", "1.20.3-latest", "1.20.3-5d9ac84")))

@@ -24,9 +24,10 @@ from pulumi.resource import DependencyResource
 from pulumi.runtime.mocks import MockMonitor
 
 from policy.resources import UNKNOWN, Resource, as_secret
-from policy.rule import Finding, Rule
+from policy.rule import Finding, Rule, Verdict
 from policy.rules import RULES
-from tokenworks.check.charts import RENDER_CALL, chart_of_call
+from policy.waivers import in_force
+from tokenworks.check.calls import resource_of_call
 from tokenworks.errors import TokenworksError
 
 _REMEDY: Final = "correct them and run again; `tokenworks check` finds them without a cloud"
@@ -66,29 +67,37 @@ class _Guard:
         """Judge one resource as it is registered; the resource itself is never changed."""
         rules = [rule for rule in self._rules if rule.applies(args.type_)]
         if rules:
-            urn = await _urn(args)
             raw = {key: await _raw(value) for key, value in args.props.items()}
-            self._report(rules, Resource.of(args.type_, args.name, raw, urn=urn))
+            resource = Resource.of(
+                args.type_,
+                args.name,
+                raw,
+                urn=await _urn(args),
+                ignored=tuple(args.opts.ignore_changes or ()),
+                parent=await _parent(args),
+            )
+            self._report(rules, resource)
 
     async def judge_call(self, args: pulumi.InvokeTransformArgs) -> None:
-        """Judge a call that renders a chart; other calls pass."""
-        if args.token == RENDER_CALL:
-            raw = {key: await _raw(value) for key, value in args.args.items()}
-            chart = chart_of_call(args.token, raw)
-            if chart is not None:
-                self._report(self._rules, chart)
+        """Judge one call of a provider's function by its arguments, before it is made."""
+        raw = {key: await _raw(value) for key, value in args.args.items()}
+        called = resource_of_call(args.token, raw)
+        if called is not None:
+            self._report(self._rules, called)
 
     def _report(self, rules: Sequence[Rule], resource: Resource) -> None:
-        findings = [finding for rule in rules for finding in rule.judge(resource)]
-        if not findings:
-            return
-        if not pulumi.runtime.is_dry_run():
-            raise RefusedError(f"{_START}{_lines(findings)}{_END}")
+        found = [in_force().applied(f) for rule in rules for f in rule.judge(resource)]
+        preview = pulumi.runtime.is_dry_run()
         at = DependencyResource(resource.urn) if resource.urn else None
-        tolerated = [finding for finding in findings if finding.tolerable_at_preview]
-        refused = [finding for finding in findings if not finding.tolerable_at_preview]
-        for finding in tolerated:
-            pulumi.log.warn(f"{finding} The update judges it again.", at)
+        refused = []
+        for finding in found:
+            tolerated = _why_tolerated(finding, preview=preview)
+            if tolerated is None:
+                refused.append(finding)
+            else:
+                pulumi.log.warn(f"{finding}{tolerated}", at)
+        if refused and not preview:
+            raise RefusedError(f"{_START}{_lines(refused)}{_END}")
         for finding in refused:
             pulumi.log.error(str(finding), at)
         if refused and not self._will_fail:
@@ -96,6 +105,15 @@ class _Guard:
             # An output that fails is waited for after every registration; it ends the program
             # with one sentence and no traceback.
             _ending: pulumi.Output[str] = pulumi.Output.from_input(_fail())
+
+
+def _why_tolerated(finding: Finding, *, preview: bool) -> str | None:
+    """Return what to add to a finding that refuses nothing here, or None for one that does."""
+    if finding.waived:
+        return f" It is {finding.waived}."
+    if finding.verdict is Verdict.WARN:
+        return ""
+    return " The update judges it again." if finding.tolerable_at_preview and preview else None
 
 
 async def _fail() -> str:
@@ -108,11 +126,15 @@ def _lines(findings: Sequence[Finding]) -> str:
 
 async def _urn(args: pulumi.ResourceTransformArgs) -> str:
     """Return the URN that the resource will have, by which the engine shows messages at it."""
-    parent = await args.opts.parent.urn.future() if args.opts.parent else None
+    parent = await _parent(args)
     types = parent.split("::")[2] if parent else ""
     chain = "" if types in {"", "pulumi:pulumi:Stack"} else f"{types}$"
     place = f"{pulumi.get_stack()}::{pulumi.get_project()}"
     return f"urn:pulumi:{place}::{chain}{args.type_}::{args.name}"
+
+
+async def _parent(args: pulumi.ResourceTransformArgs) -> str:
+    return (await args.opts.parent.urn.future() or "") if args.opts.parent else ""
 
 
 async def _raw(value: object) -> object:

@@ -1,26 +1,40 @@
 """Resources, from wherever they come, judged by every rule.
 
-Four sources give the same ``Resource``: recorded programs, recorded calls, plain Kubernetes
-manifests, and lists of ``{type, name, properties}``. A judgement that looked at nothing is no
-pass.
+Recorded programs, plain manifests, lists of resources and what is deployed all give the same
+``Resource``. What cannot be judged is a finding too: a judgement that looked at nothing, or in
+which a rule failed, is no pass.
 """
 
 from __future__ import annotations
 
 import enum
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
+from policy.estate import Estate
 from policy.resources import Resource
-from policy.rule import Finding, Rule
-from policy.rules import RULES, every_version_is_exact
-from tokenworks.check.charts import chart_of_call
-from tokenworks.check.recording import RecordedResource, Recording
-from tokenworks.errors import ConfigError, Problem
+from policy.rule import Family, Finding, Rule, Severity, Verdict
+from policy.rules import RULES
+from policy.waivers import RULE as WAIVERS_EXPIRE
+from policy.waivers import Waivers
 
-_SNAKE: Final = re.compile(r"_([a-z0-9])")
+EVERYTHING_IS_JUDGED: Final = Rule(
+    code="C2",
+    name="everything-is-judged",
+    description="Everything that the check is asked about can be read, and every rule can judge "
+    "it.",
+    family=Family.PROGRAM,
+    severity=Severity.HIGH,
+    remediation="Correct what cannot be read; until then nobody can tell whether it is good.",
+    references=("https://kubernetes.io/docs/concepts/overview/working-with-objects/",),
+    applies=lambda _: False,
+    faults=lambda _resource, _estate: (),
+    tolerates_unknown_at_preview=True,
+)
+
+_OF_THE_CHECK: Final = (WAIVERS_EXPIRE, EVERYTHING_IS_JUDGED)
+"""Rules over the check itself, which reports name beside those over resources."""
 
 
 class Outcome(enum.StrEnum):
@@ -46,10 +60,15 @@ class Judgement:
 
     @property
     def outcome(self) -> Outcome:
-        """Refused if anything breaks a rule; could not tell if a pin, or everything, is unknown."""
-        if any(not finding.tolerable_at_preview for finding in self.findings):
+        """Refused if anything breaks a rule, else could not tell if anything is not known.
+
+        What certainly breaks a rule is refused, whatever else could not be read.
+        """
+        serious = [one for one in self.findings if refuses(one) or one.tolerable_at_preview]
+        serious = [one for one in serious if not one.waived]
+        if any(refuses(finding) for finding in serious):
             return Outcome.REFUSED
-        return Outcome.COULD_NOT_TELL if self.findings or not self.judged else Outcome.GOOD
+        return Outcome.COULD_NOT_TELL if serious or not self.judged else Outcome.GOOD
 
     def __add__(self, other: Judgement) -> Judgement:
         """Return both judgements as one; rules are named once."""
@@ -61,115 +80,75 @@ class Judgement:
         )
 
 
+def refuses(finding: Finding) -> bool:
+    """Return whether a finding alone refuses what was judged."""
+    warns = finding.verdict is Verdict.WARN
+    return not (warns or finding.waived or finding.tolerable_at_preview)
+
+
 def judge(resources: Iterable[Resource], rules: Sequence[Rule] = RULES) -> Judgement:
-    """Return every finding of every rule, resource by resource."""
-    judged = 0
-    findings: list[Finding] = []
-    for resource in resources:
-        judged += 1
-        findings += [finding for rule in rules for finding in rule.judge(resource)]
-    return Judgement(findings=tuple(findings), judged=judged, rules=tuple(rules))
+    """Return every finding of every rule, resource by resource.
 
-
-def judge_recorded(
-    recorded: Recording | Iterable[RecordedResource], rules: Sequence[Rule] = RULES
-) -> Judgement:
-    """Return the judgement of a recorded program, its calls included if it is a Recording."""
-    resources = recorded.resources if isinstance(recorded, Recording) else recorded
-    calls = recorded.calls if isinstance(recorded, Recording) else ()
-    charts = (chart_of_call(call.token, call.arguments) for call in calls)
-    everything = [*map(_recorded, resources), *(chart for chart in charts if chart is not None)]
-    return judge(everything, rules)
-
-
-def judge_requirement_files(files: Iterable[tuple[str, str]]) -> Judgement:
-    """Return the judgement of Python requirement files, each given as path and text."""
-    judged = 0
-    findings: list[Finding] = []
-    for path, text in files:
-        judged += 1
-        findings += every_version_is_exact.judge_requirements(path, text)
-    return Judgement(findings=tuple(findings), judged=judged, rules=(every_version_is_exact.RULE,))
-
-
-def resources_from_manifests(
-    documents: Iterable[Mapping[str, object]], origin: str = ""
-) -> Iterator[Resource]:
-    """Yield a resource for each Kubernetes manifest; an empty document yields nothing.
-
-    Raises ConfigError for a document without ``apiVersion`` or ``kind``.
+    The resources are taken for all that is deployed together.
     """
-    for number, document in enumerate(documents, start=1):
-        if not document:
-            continue
-        version, kind = document.get("apiVersion"), document.get("kind")
-        if not (isinstance(version, str) and isinstance(kind, str)):
-            raise ConfigError(
-                [
-                    Problem(
-                        key=f"{origin} document {number}".strip(),
-                        reason="has no apiVersion or no kind, so that nobody can tell what it is",
-                        remedy="give Kubernetes manifests, one per document",
-                    )
-                ]
-            )
-        group = version if "/" in version else f"core/{version}"
-        name = _name_of(document)
-        yield Resource.of(f"kubernetes:{group}:{kind}", name, document, origin=origin)
-
-
-def resources_from_list(
-    listed: Iterable[Mapping[str, object]], origin: str = ""
-) -> Iterator[Resource]:
-    """Yield a resource for each ``{type, name, properties}``.
-
-    Cloud resources may be written with Python's names (``from_port``) as well as with those of
-    the wire. Raises ConfigError for an entry of another shape.
-    """
-    for number, entry in enumerate(listed):
-        type_, properties = entry.get("type"), entry.get("properties", {})
-        if not (isinstance(type_, str) and type_ and isinstance(properties, Mapping)):
-            raise ConfigError(
-                [
-                    Problem(
-                        key=f"{origin} [{number}]".strip(),
-                        reason="is no resource",
-                        remedy="give type, name and properties of each",
-                    )
-                ]
-            )
-        raw = properties if type_.startswith("kubernetes:") else _wire_names(properties)
-        name = str(entry.get("name", ""))
-        yield Resource.of(type_, name, raw, urn=str(entry.get("urn", "")), origin=origin)
-
-
-def _recorded(recorded: RecordedResource) -> Resource:
-    return Resource(
-        type=recorded.type,
-        name=recorded.name,
-        properties=recorded.inputs,
-        urn=recorded.urn,
-        secrets=recorded.secrets,
+    estate = Estate.of(resources)
+    findings = (
+        finding
+        for resource in estate.resources
+        for rule in rules
+        if rule.applies(resource.type)
+        for finding in _judged(rule, resource, estate)
+    )
+    return Judgement(
+        findings=tuple(findings), judged=len(estate.resources), rules=(*rules, *_OF_THE_CHECK)
     )
 
 
-def _name_of(document: Mapping[str, object]) -> str:
-    metadata = document.get("metadata")
-    if not isinstance(metadata, Mapping):
-        return ""
-    name = str(metadata.get("name") or metadata.get("generateName") or "")
-    return f"{metadata['namespace']}/{name}" if metadata.get("namespace") else name
+def _judged(rule: Rule, resource: Resource, estate: Estate) -> Iterator[Finding]:
+    try:
+        yield from rule.judge(resource, estate)
+    except Exception as error:  # whatever goes wrong, this rule has not judged
+        # The message of an error may hold a value, and a value may be a secret.
+        yield not_judged(
+            f"{resource.type} {resource.name}",
+            reason=f"made the rule {rule.name} fail ({type(error).__name__})",
+            remedy="report the rule with this resource; nobody knows whether it is good",
+            origin=resource.origin,
+            line=resource.line,
+        )
 
 
-def _wire_names(raw: Mapping[str, object]) -> dict[str, object]:
-    return {_SNAKE.sub(_raised, str(key)): _wire_value(value) for key, value in raw.items()}
+def not_judged(
+    subject: str, *, reason: str, remedy: str, origin: str = "", line: int | None = None
+) -> Finding:
+    """Return the finding that something could not be judged, which is never a pass."""
+    return Finding(
+        rule=EVERYTHING_IS_JUDGED.name,
+        severity=EVERYTHING_IS_JUDGED.severity,
+        subject=subject,
+        key="",
+        reason=reason,
+        remedy=remedy,
+        verdict=Verdict.UNDETERMINABLE,
+        origin=origin,
+        line=line,
+        tolerable_at_preview=True,
+    )
 
 
-def _wire_value(value: object) -> object:
-    if isinstance(value, Mapping):
-        return _wire_names(value)
-    return [_wire_value(child) for child in value] if isinstance(value, list) else value
+def with_findings(judgement: Judgement, findings: Iterable[Finding]) -> Judgement:
+    """Return the judgement with more findings, such as those of what could not be read."""
+    return replace(judgement, findings=(*judgement.findings, *findings))
 
 
-def _raised(match: re.Match[str]) -> str:
-    return match[1].upper()
+def waive(
+    judgement: Judgement, waivers: Waivers, judged: Iterable[Resource], *, everything: bool
+) -> Judgement:
+    """Return the judgement with waived findings marked, and what is wrong with the waivers.
+
+    ``judged`` are the resources that it is about; ``everything`` says that they are all that the
+    checkout has. A waiver that nothing needs is a finding.
+    """
+    findings = tuple(waivers.applied(finding) for finding in judgement.findings)
+    idle = waivers.unmatched(judgement.findings, judged, everything=everything)
+    return replace(judgement, findings=(*findings, *waivers.findings, *idle))

@@ -13,7 +13,7 @@ import contextvars
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pulumi
@@ -24,14 +24,14 @@ from pulumi.runtime.stack import Stack, run_pulumi_func
 from ruamel.yaml import YAML
 
 from policy.resources import Resource
-from tokenworks.check.charts import RENDER_CALL
-from tokenworks.check.provider_answers import answer
+from tokenworks.check.calls import DECODE_YAML_CALL, RENDER_CALL
+from tokenworks.check.provider_answers import answer, answer_call
 from tokenworks.check.recording import RecordedCall, RecordedResource, Recording
 from tokenworks.errors import OperationError
 
 _STACK: Final = "pulumi:pulumi:Stack"
 _STACK_REFERENCE: Final = "pulumi:pulumi:StackReference"
-_DECODE_YAML_CALL: Final = "kubernetes:yaml:decode"
+_RENDERS: Final = frozenset({RENDER_CALL, "kubernetes:kustomize:directory"})
 # A dynamic provider travels as pickled code among its resource's inputs.
 _PICKLED_PROVIDER: Final = "__provider"
 
@@ -148,20 +148,22 @@ class _Answers(Mocks):
         return args.resource_id or id_, state
 
     def call(self, args: MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
-        """Return what a provider's function answers; charts render to nothing."""
+        """Return what a provider's function answers; charts and the like render to nothing."""
         self.recorded_calls.append(RecordedCall(token=args.token, arguments=args.args))
-        if args.token == RENDER_CALL and args.token not in self._calls:
+        if args.token in _RENDERS and args.token not in self._calls:
             return {"result": []}, []
-        if args.token == _DECODE_YAML_CALL:
+        if args.token == DECODE_YAML_CALL:
             documents = YAML(typ="safe", pure=True).load_all(args.args["text"])
             return {"result": [document for document in documents if document]}, []
-        if args.token not in self._calls:
+        given = self._calls.get(args.token)
+        answered = answer_call(args.token, args.args) if given is None else dict(given)
+        if answered is None:
             raise OperationError(
                 f"call of {args.token}",
                 reason="nothing here knows the answer",
                 remedy="give record_run one in `calls`",
             )
-        return dict(self._calls[args.token]), []
+        return answered, []
 
     def _outputs_of_stack(self, reference: str) -> dict[str, Any]:
         stack = reference.rpartition("/")[2]
@@ -187,9 +189,15 @@ class _Recorder(MockMonitor):
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802  the monitor's protocol
         """Note one registration, refuse a second one of the same name, and answer it."""
-        if request.type != _STACK:
-            self._note(request)
-        return super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        if request.type == _STACK:
+            return super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        place = self._note(request)
+        answered = super().RegisterResource(request)  # type: ignore[no-untyped-call]
+        known_as = {answered.id, json_format.MessageToDict(answered.object).get("arn")}
+        with self._lock:
+            names = frozenset(name for name in known_as if isinstance(name, str) and name)
+            self.recorded[place] = replace(self.recorded[place], known_as=names)
+        return answered
 
     def make_urn(self, parent: str, type_: str, name: str) -> str:
         """Return the URN as the engine makes it; the mock's own puts the stack's type first."""
@@ -198,7 +206,8 @@ class _Recorder(MockMonitor):
         place = f"{pulumi.get_stack()}::{pulumi.get_project()}"
         return f"urn:pulumi:{place}::{chain}{type_}::{name}"
 
-    def _note(self, request: Any) -> None:
+    def _note(self, request: Any) -> int:
+        """Record a registration as it comes, and return its place among them."""
         urn = self.make_urn(request.parent, request.type, request.name)
         raw = json_format.MessageToDict(request.object)
         raw.pop(_PICKLED_PROVIDER, None)
@@ -222,3 +231,4 @@ class _Recorder(MockMonitor):
                 )
             self._urns.add(urn)
             self.recorded.append(recorded)
+            return len(self.recorded) - 1

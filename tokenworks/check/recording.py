@@ -13,7 +13,7 @@ class RecordedResource:
     """One registration: inputs as on the wire, in plain values, UNKNOWN where not known.
 
     ``parent`` is a URN, empty for a child of the stack itself; ``secrets`` are the key paths of
-    secret inputs.
+    secret inputs; ``known_as`` are the id and the ARN that the mocked provider answered.
     """
 
     type: str
@@ -23,6 +23,7 @@ class RecordedResource:
     urn: str
     custom: bool
     ignore_changes: tuple[str, ...] = ()
+    known_as: frozenset[str] = frozenset()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
 
 

@@ -17,10 +17,17 @@ def our_objects(kubectl: Path, kubeconfig: Path) -> tuple[str, ...]:
     return tuple(sorted(spell(each) for each in objects(kubectl, kubeconfig, selector=OURS)))
 
 
-def objects(kubectl: Path, kubeconfig: Path, *, selector: str = "") -> list[dict[str, Any]]:
-    """Every object of every kind that can be listed, with its server fields."""
+def objects(
+    kubectl: Path, kubeconfig: Path, *, selector: str = "", without: frozenset[str] = frozenset()
+) -> list[dict[str, Any]]:
+    """Every object of every kind that can be listed, with its server fields.
+
+    Kinds named in ``without``, such as ``secrets``, are not even asked for.
+    """
     kinds = _run(kubectl, kubeconfig, "api-resources", "--verbs=list,delete", "--output=name")
-    wanted = ",".join(kind for kind in kinds.split() if not kind.startswith("events"))
+    wanted = ",".join(
+        kind for kind in kinds.split() if not kind.startswith("events") and kind not in without
+    )
     text = _run(
         kubectl,
         kubeconfig,
