@@ -46,3 +46,4 @@ bench: setup
 	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python -m benchmarks.preview
 	$(BIN)/python -m benchmarks.policy
+	$(BIN)/python -m benchmarks.gateway

@@ -42,7 +42,8 @@ def environment(models: int) -> str:
         local.index("gateway:"),
     )
     each = (local[block:end].replace(f"{REPEATED}\n", f"m{index}\n", 1) for index in range(models))
-    text = local[:first] + "".join(each) + local[end:]
+    gateway = local[end : local.index("  fallbacks:")]  # they name models that are not there
+    text = local[:first] + "".join(each) + gateway
     return text.replace(NODES, f"nodes: {models + 1}")
 
 

@@ -24,8 +24,7 @@ from rich.table import Table
 from tests.local.checkout import Checkout
 from tokenworks.operations.record import record_environment
 from tokenworks.planning import plan_environment
-from tokenworks.toolchain import Toolbox, ensure, showing
-from tokenworks.toolchain.toolbox import ALL
+from tokenworks.toolchain import ENVIRONMENT_TOOLS, Toolbox, ensure, showing
 from tokenworks.workspace import Workspace
 
 SIZES = (1, 10, 50)
@@ -180,7 +179,7 @@ def main(sizes: tuple[int, ...]) -> None:
     """Print one row for each size and kind of work."""
     console = Console()
     with showing(Console(stderr=True)) as report:
-        toolbox = ensure(ALL, report)
+        toolbox = ensure(ENVIRONMENT_TOOLS, report)
     table = Table(box=None, pad_edge=False)
     for heading in ("models", "resources", "work", "ours s", "bare s", "ratio"):
         table.add_column(heading, justify="left" if heading == "work" else "right")

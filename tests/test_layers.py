@@ -15,13 +15,13 @@ LAYERS = (
     ("environment", "sizing", "toolchain"),
     ("engines", "local_cluster"),
     ("plan",),
-    ("planning", "render"),
-    ("platforms", "components", "check"),
+    ("planning", "render", "render_gateway", "render_routes"),
+    ("platforms", "components", "check", "gateway"),
     ("programs",),
     ("operations",),
     ("report",),
     ("show",),
-    ("cli",),
+    ("cli", "cli_common", "cli_gateway"),
 )
 WITHOUT_PULUMI = (
     "errors",
@@ -35,9 +35,12 @@ WITHOUT_PULUMI = (
     "plan",
     "planning",
     "render",
+    "render_gateway",
+    "render_routes",
     "report",
     "toolchain",
     "local_cluster",
+    "gateway",
 )
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +10,9 @@ import typer
 from rich.console import Console
 
 from tokenworks.check.formats import Format, rendered
-from tokenworks.errors import OperationError, TokenworksError, UndecidableError
+from tokenworks.cli_common import AsJson, Environment, Explain, Yes, errors, out, print_json
+from tokenworks.cli_gateway import gateway
+from tokenworks.errors import OperationError
 from tokenworks.workspace import Workspace, find_workspace
 
 app = typer.Typer(
@@ -25,12 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Environment = Annotated[str, typer.Argument(help="Name of a file in stacks/, without .yaml.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a machine to read.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
-Explain = Annotated[
-    bool, typer.Option("--explain", help="Print the commands that do the same by hand, and stop.")
-]
+app.add_typer(gateway)
 
 
 Manifests = Annotated[
@@ -77,16 +71,16 @@ def plan(
     from tokenworks.report.explain import explain as reasons
     from tokenworks.show import plan_tables, to_data
 
-    with _errors():
+    with errors():
         decided = plan_environment(find_workspace(), environment)
         if plot is not None:
             for file in write_curves(decided, plot):
                 typer.echo(f"written: {file}", err=True)
         if explain is not None:
             chain = reasons(decided, explain)
-            _print(to_data(chain)) if as_json else _say("\n".join(map(str, chain)))
+            print_json(to_data(chain)) if as_json else _say("\n".join(map(str, chain)))
             return
-        _print(to_data(decided)) if as_json else _out().print(plan_tables(decided))
+        print_json(to_data(decided)) if as_json else out().print(plan_tables(decided))
 
 
 @app.command()
@@ -101,10 +95,10 @@ def size(
     """The memory law alone: what fits, how many tokens, and why not."""
     from tokenworks.operations.size import size_cases, size_table
 
-    with _errors():
+    with errors():
         answers = size_cases(cases, models, look_for_ways=not as_json)
         records = [answer.sized.record() for answer in answers]
-        _print(records) if as_json else _out().print(size_table(answers))
+        print_json(records) if as_json else out().print(size_table(answers))
 
 
 @app.command()
@@ -135,7 +129,7 @@ def check(
     )
     if asked.problem:
         raise typer.BadParameter(asked.problem)
-    with _errors():
+    with errors():
         workspace = find_workspace()
         judgement = run_check(asked, workspace, lambda: _session(workspace))
         _report(judgement, Format.JSON if as_json else output, workspace)
@@ -154,13 +148,13 @@ def preview(environment: Environment, as_json: AsJson = False, explain: Explain 
     from tokenworks.show import changes_table, to_data
 
     workspace = find_workspace()
-    with _errors():
+    with errors():
         decided = plan_environment(workspace, environment)
         if explain:
             _say(by_hand(workspace, environment, decided.platform, "preview"))
             return
         changes = previewed(_session(workspace), decided)
-        _print(to_data(changes)) if as_json else _out().print(changes_table(changes))
+        print_json(to_data(changes)) if as_json else out().print(changes_table(changes))
 
 
 @app.command()
@@ -171,7 +165,7 @@ def up(environment: Environment, yes: Yes = False, explain: Explain = False) -> 
     from tokenworks.planning import plan_environment
 
     workspace = find_workspace()
-    with _errors():
+    with errors():
         decided = plan_environment(workspace, environment)
         if explain:
             _say(by_hand(workspace, environment, decided.platform, "up"))
@@ -188,7 +182,7 @@ def down(environment: Environment, yes: Yes = False, explain: Explain = False) -
     from tokenworks.operations.down import take_down
 
     workspace = find_workspace()
-    with _errors():
+    with errors():
         platform = load_environment(environment, workspace.stacks).environment.platform
         if explain:
             _say(by_hand(workspace, environment, platform, "destroy"))
@@ -209,16 +203,16 @@ def doctor(
     from tokenworks.operations.doctor import examine
     from tokenworks.planning import plan_environment
     from tokenworks.show import findings_table, to_data, tools_table
-    from tokenworks.toolchain import inspect
+    from tokenworks.toolchain import ENVIRONMENT_TOOLS, inspect
 
-    with _errors():
-        tools = inspect()
+    with errors():
         if environment is None:
-            _print(to_data(tools)) if as_json else _out().print(tools_table(tools))
+            tools = inspect()
+            print_json(to_data(tools)) if as_json else out().print(tools_table(tools))
             return
-        workspace = find_workspace()
+        workspace, tools = find_workspace(), inspect(ENVIRONMENT_TOOLS)
         findings = examine(workspace, plan_environment(workspace, environment), tools)
-        _print(to_data(findings)) if as_json else _out().print(findings_table(findings))
+        print_json(to_data(findings)) if as_json else out().print(findings_table(findings))
         _exit_by([finding.well for finding in findings])
 
 
@@ -234,7 +228,7 @@ def _report(judgement: Any, wanted: Format, workspace: Workspace) -> None:
     if wanted is Format.TEXT and sys.stdout.isatty():
         from tokenworks.check.report import as_table
 
-        _out().print(as_table(judgement))
+        out().print(as_table(judgement))
     else:
         _say(rendered(judgement, wanted, workspace.root).rstrip())
 
@@ -253,30 +247,8 @@ def _session(workspace: Workspace) -> Any:
     return open_session(workspace, Console(stderr=True))
 
 
-def _out() -> Console:
-    """Standard output; as wide as a table needs where nobody reads it on a terminal."""
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False, markup=False)
-
-
 def _say(text: str) -> None:
     typer.echo(text)
-
-
-def _print(data: Any) -> None:
-    typer.echo(json.dumps(data, indent=2))
-
-
-@contextlib.contextmanager
-def _errors() -> Iterator[None]:
-    """Refusals are their message and exit code 1, or 3 where something could not be told."""
-    try:
-        yield
-    except UndecidableError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(3) from error
-    except TokenworksError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from error
 
 
 if __name__ == "__main__":

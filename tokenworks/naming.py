@@ -18,6 +18,8 @@ POOL_LABEL = "tokenworks.dev/node-pool"
 ENGINE_ROLE = "engine"
 GATEWAY_ROLE = "gateway"
 WEIGHTS_ROLE = "weights"
+RATE_LIMIT_ROLE = "rate-limit"
+RATE_LIMIT_STORE_ROLE = "rate-limit-store"
 
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_TAINT_VALUE = "present"
@@ -25,6 +27,8 @@ GPU_TAINT_VALUE = "present"
 WEIGHTS_STORAGE_CLASS = "tokenworks-weights"
 
 GATEWAY_SERVICE = "gateway"
+RATE_LIMIT_SERVICE = "rate-limit"
+RATE_LIMIT_STORE_SERVICE = "rate-limit-store"
 
 
 def content_hash(content: Any) -> str:
@@ -55,6 +59,11 @@ def engine_service(model: str) -> str:
 def engine_host(model: str) -> str:
     """DNS name under which the gateway finds the replicas of a model."""
     return f"{engine_service(model)}.{ENGINES_NAMESPACE}.svc.cluster.local"
+
+
+def gateway_host(service: str) -> str:
+    """DNS name of a service that the gateway itself needs."""
+    return f"{service}.{GATEWAY_NAMESPACE}.svc.cluster.local"
 
 
 def node_name(pool: str, index: int) -> str:

@@ -23,6 +23,7 @@ from tokenworks.report.fleet import (
     memory_bars,
     surge_table,
 )
+from tokenworks.report.gateway import gateway_tables
 from tokenworks.report.money import cost_tables
 from tokenworks.sizing.memory import GIB
 from tokenworks.toolchain import ToolStatus
@@ -62,6 +63,7 @@ def plan_tables(plan: Plan) -> RenderableType:
             _decisions(f"{model.name}: decisions", _model_rows(model)),
         ]
     parts.append(_decisions("gateway: decisions", _decided_rows(plan.gateway)))
+    parts += gateway_tables(plan.gateway)
     parts += cost_tables(plan.cost)
     parts += [f"note: {note}" for note in plan.notes]
     parts += [advice_table(plan)] if plan.advice else []

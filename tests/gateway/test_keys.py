@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+
+from tokenworks.plan.gateway_types import TenantPlan
 
 from .engine import SimulatedEngine
 from .harness import CHAT, JSON, KEY, KEYS, OTHER_KEY, Gateway, refusal, until
@@ -107,6 +111,8 @@ def test_hashes_are_right_for_every_length_of_key(
     lengths = (1, 2, 54, 55, 56, 57, 63, 64, 65, 118, 119, 120, 127, 128, 200, 511, 512)
     alphabet = "".join(chr(code) for code in range(0x21, 0x7F))
     keys = {f"tenant-{n}": (alphabet * 6)[n : 2 * n] for n in lengths}
+    tenants = tuple(TenantPlan(name=name, key_secrets=(), isolated=False) for name in keys)
+    gateway.config.publish(gateway.files(dataclasses.replace(gateway.plan, tenants=tenants)))
     gateway.publish_keys({tenant: [key] for tenant, key in keys.items()})
     try:
         until(lambda: gateway.post(BODY, key=keys["tenant-1"]).status == 200, what="new keys")
@@ -114,8 +120,24 @@ def test_hashes_are_right_for_every_length_of_key(
         assert {gateway.post(BODY, key=key).status for key in keys.values()} == {200}
         assert [request.headers["x-tenant-id"] for request in engine.received] == list(keys)
     finally:
+        gateway.config.publish(gateway.files(gateway.plan))
         gateway.publish_keys(KEYS)
         until(lambda: gateway.post(BODY).status == 200, what="old keys")
+
+
+def test_a_key_of_a_tenant_whose_rights_are_not_known_yet_opens_nothing(
+    gateway: Gateway, engine: SimulatedEngine
+) -> None:
+    """Keys and rights come in two volumes, and either may be seen first."""
+    gateway.publish_keys({**KEYS, "newcomer": ["a-newcomer-s-key"]})
+    try:
+        until(lambda: gateway.post(BODY, key="a-newcomer-s-key").status != 401, what="the new key")
+        reply = gateway.post(BODY, key="a-newcomer-s-key")
+        assert refusal(reply) == (403, "model_not_allowed")
+        assert engine.received == []
+    finally:
+        gateway.publish_keys(KEYS)
+        until(lambda: gateway.post(BODY, key="a-newcomer-s-key").status == 401, what="old keys")
 
 
 def test_a_rotated_key_holds_at_once_and_no_stream_is_cut(gateway: Gateway) -> None:

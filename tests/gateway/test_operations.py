@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tokenworks.plan.types import GatewayRoute
-from tokenworks.render import drain_command, render
+from tokenworks.render import render
+from tokenworks.render_gateway import drain_command
 
 from .engine import SimulatedEngine
 from .harness import (
@@ -23,6 +23,7 @@ from .harness import (
     LOOPBACK,
     Gateway,
     Stream,
+    engines_of,
     plan_for,
     refusal,
     running,
@@ -135,8 +136,8 @@ def test_draining_lets_a_stream_finish_and_returns_soon_after(
     engine: SimulatedEngine, tmp_path: Path
 ) -> None:
     """The stop signal alone cuts every stream at once."""
-    route = GatewayRoute(model="alpha", host=LOOPBACK, port=engine.port, max_concurrent_requests=4)
-    with running(tmp_path, plan_for([route])) as gateway:
+    model = engines_of("alpha", engine.port, most=4)
+    with running(tmp_path, plan_for([model])) as gateway:
         script = tmp_path / "drain.sh"
         script.write_text(render("gateway/drain.sh.j2", plan=gateway.plan, drain_minimum_seconds=1))
         body = {"model": "alpha", "simulate": {"events": 25, "gap_seconds": 0.1}}
@@ -158,8 +159,8 @@ def test_new_requests_are_answered_while_the_gateway_drains(
     engine: SimulatedEngine, tmp_path: Path
 ) -> None:
     """Load balancers go on sending until they have seen the failed probe."""
-    route = GatewayRoute(model="alpha", host=LOOPBACK, port=engine.port, max_concurrent_requests=4)
-    with running(tmp_path, plan_for([route])) as gateway:
+    model = engines_of("alpha", engine.port, most=4)
+    with running(tmp_path, plan_for([model])) as gateway:
         _, script = drain_command(gateway.mounts)
         draining = subprocess.Popen([BASH, script])
         until(lambda: gateway.plain("GET", "/ready").status == 503, what="failed probe")

@@ -13,28 +13,23 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from tokenworks.errors import ConfigError
-from tokenworks.plan.types import GatewayRoute
-from tokenworks.render import (
+from tokenworks.render import TEMPLATES, lua_text, render, shell_text, yaml_text
+from tokenworks.render_gateway import (
     GATEWAY_MOUNTS,
-    TEMPLATES,
     drain_command,
     envoy_arguments,
     gateway_files,
     gateway_keys_file,
     key_hash,
-    lua_text,
-    render,
-    shell_text,
-    yaml_text,
 )
 
-from .harness import CHAT, KEYS, LOOPBACK, keys_file, plan_for
+from .harness import CHAT, KEYS, LOOPBACK, engines_of, keys_file, plan_for
 
-ROUTES = tuple(
-    GatewayRoute(model=model, host=f"{model}.engines.svc", port=8000, max_concurrent_requests=8)
+MODELS = tuple(
+    engines_of(model, 8000, host=f"{model}.engines.svc", most=8)
     for model in ("alpha", "llama-3.1-8b")
 )
-PLAN = plan_for(ROUTES)
+PLAN = plan_for(MODELS)
 FILES = gateway_files(PLAN, listen_address=LOOPBACK)
 
 
@@ -47,16 +42,26 @@ def routes() -> list[dict[str, Any]]:
     return found
 
 
+def named(routes: list[dict[str, Any]]) -> set[str]:
+    """Clusters that routes name."""
+    ways = [route["route"]["weighted_clusters"]["clusters"] for route in routes if "route" in route]
+    return {target["name"] for way in ways for target in way}
+
+
 def test_every_template_of_the_gateway_is_rendered() -> None:
-    rendered = {f"{name}.j2" for name in FILES} | {"api_keys.lua.j2", "keys.yaml.j2"}
+    apart = {"keys.yaml.j2", "credentials.yaml.j2", "ratelimit.yaml.j2", "identity.yaml.j2"}
+    parts = {"api_keys.lua.j2", "admission.lua.j2", "rewrite.lua.j2", "body.lua.j2"}
+    parts |= {"budgets.lua.j2", "answers.lua.j2"}
+    rendered = {f"{name}.j2" for name in FILES} | apart | parts | {"replies.yaml.j2"}
     assert {path.name for path in (TEMPLATES / "gateway").iterdir()} == rendered
 
 
 def test_every_value_enters_a_template_through_the_filter_of_its_language() -> None:
-    languages = {"yaml": r"\| (yaml|indent\(8\))", "lua": r"\| lua", "sh": r"\| shell"}
+    languages = {"yaml": r"\| (yaml|indent\(\d+\))", "lua": r"\| (lua|part)", "sh": r"\| shell"}
     for path in (TEMPLATES / "gateway").iterdir():
         ending = languages[path.name.split(".")[-2]]
-        for expression in re.findall(r"\{\{(.*?)\}\}", path.read_text(encoding="utf-8")):
+        text = path.read_text(encoding="utf-8")
+        for expression in re.findall(r"\{\{(.*?)\}\}", text):
             assert re.search(f"{ending} $", expression), f"{path.name}: {expression}"
 
 
@@ -103,7 +108,8 @@ def test_each_route_to_an_engine_names_its_exact_path_method_and_model() -> None
         assert set(route["match"]) == {"path", "headers"}
         method, model = route["match"]["headers"]
         assert method == {"name": ":method", "string_match": {"exact": "POST"}}
-        assert f"model/{model['string_match']['exact']}" == route["route"]["cluster"]
+        (target,) = route["route"]["weighted_clusters"]["clusters"]
+        assert f"model/{model['string_match']['exact']}" == target["name"]
     paths = {route["match"]["path"] for route in to_engines}
     assert paths == {CHAT, "/v1/completions"}
 
@@ -112,7 +118,7 @@ def test_routes_and_clusters_name_the_same_models() -> None:
     """Envoy is not asked to check this: it may read the routes first, and would not look again."""
     assert load("rds.yaml")["resources"][0]["validate_clusters"] is False
     clusters = {cluster["name"] for cluster in load("cds.yaml")["resources"]}
-    assert {route["route"]["cluster"] for route in routes() if "route" in route} == clusters
+    assert named(routes()) == clusters
 
 
 def test_the_last_route_refuses_whatever_no_other_takes() -> None:
@@ -122,7 +128,7 @@ def test_the_last_route_refuses_whatever_no_other_takes() -> None:
 
 
 def test_no_model_list_is_served_unless_the_plan_allows_it() -> None:
-    files = gateway_files(plan_for(ROUTES, allowed_paths=(CHAT,)), listen_address=LOOPBACK)
+    files = gateway_files(plan_for(MODELS, allowed_paths=(CHAT,)), listen_address=LOOPBACK)
     assert "/v1/models" not in files["rds.yaml"]
     assert "/v1/completions" not in files["rds.yaml"]
 

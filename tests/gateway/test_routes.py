@@ -7,11 +7,9 @@ import json
 
 import pytest
 
-from tokenworks.plan.types import GatewayRoute
-
 from .conftest import ODD_MODEL
 from .engine import SimulatedEngine
-from .harness import CHAT, KEY, LOOPBACK, Gateway, free_port, refusal, until
+from .harness import CHAT, KEY, Gateway, engines_of, free_port, refusal, route_to, until
 
 pytestmark = pytest.mark.envoy
 
@@ -239,10 +237,12 @@ def test_json_may_name_its_character_set(gateway: Gateway) -> None:
 def test_a_new_model_is_served_without_a_restart_and_no_stream_is_cut(
     gateway: Gateway, other_engine: SimulatedEngine
 ) -> None:
-    added = GatewayRoute(
-        model="added", host="localhost", port=other_engine.port, max_concurrent_requests=8
+    added = engines_of("added", other_engine.port, host="localhost", most=8)
+    plan = dataclasses.replace(
+        gateway.plan,
+        models=(*gateway.plan.models, added),
+        routes=(*gateway.plan.routes, route_to("added")),
     )
-    plan = dataclasses.replace(gateway.plan, routes=(*gateway.plan.routes, added))
     body = {"model": "alpha", "simulate": {"events": 25, "gap_seconds": 0.1}}
     with gateway.streaming(body) as stream:
         assert gateway.post({"model": "added"}).status == 404
@@ -283,11 +283,14 @@ def test_two_hundred_models_are_listed_and_routed(
 ) -> None:
     """Envoy refuses answers of its own above 4,096 bytes unless told otherwise."""
     names = [f"organisation/model-with-a-long-name-{number}" for number in range(200)]
-    routes = tuple(
-        GatewayRoute(model=name, host=LOOPBACK, port=port, max_concurrent_requests=8)
+    models = tuple(
+        engines_of(name, port, most=8)
         for name, port in zip(names, [*[free_port()] * 199, other_engine.port], strict=True)
     )
-    gateway.config.publish(gateway.files(dataclasses.replace(gateway.plan, routes=routes)))
+    routes = tuple(route_to(name) for name in names)
+    gateway.config.publish(
+        gateway.files(dataclasses.replace(gateway.plan, models=models, routes=routes))
+    )
     try:
         until(lambda: gateway.post({"model": names[-1]}).status == 200, what="the last model")
         reply = gateway.request("GET", "/v1/models", None, AUTHORIZED)

@@ -42,6 +42,7 @@ def test_another_context_length_touches_the_configuration_and_what_reads_it(
     assert steps(checkout) == {
         ("replace", config),
         ("update", "llama-3-1-8b-instruct-deployment"),
+        ("update", "gateway-config"),
     }
     assert steps(checkout, "cluster") == set()
 
@@ -59,6 +60,7 @@ def test_a_longer_context_also_raises_what_the_gateway_lets_through(checkout: Ch
 
 def test_a_renamed_model_is_a_new_one_and_the_gateway_is_told(checkout: Checkout) -> None:
     checkout.edit(FILE, "name: qwen3-32b", "name: qwen")
+    checkout.edit(FILE, "- model: qwen3-32b", "- model: qwen")
     found = steps(checkout)
     created = {name for op, name in found if op == "create"}
     deleted = {name for op, name in found if op == "delete"}

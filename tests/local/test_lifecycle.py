@@ -19,7 +19,7 @@ from tests.local.checkout import Checkout, comparable
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("lifecycle")]
 
 WAIT_SECONDS = 120
-RESOURCES = 21 + 29 + 2
+RESOURCES = 21 + 41 + 2
 """Both stacks, and in the second the reference to the first with its provider."""
 
 
@@ -95,6 +95,8 @@ def test_up_after_a_kill_in_the_middle_loses_and_doubles_nothing(
         "gateway",
         "llama-3-1-8b-instruct",
         "qwen3-32b",
+        "rate-limit",
+        "rate-limit-store",
     ]
 
 

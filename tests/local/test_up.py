@@ -21,7 +21,7 @@ GATEWAY = f"--namespace={GATEWAY_NAMESPACE}"
 
 def test_everything_is_created_without_a_warning(local: Local) -> None:
     assert "local-cluster: 21 created" in local.said
-    assert "local-serving: 29 created" in local.said
+    assert "local-serving: 41 created" in local.said
     assert "warning" not in local.said.lower()
 
 
@@ -64,7 +64,12 @@ def test_the_commands_that_explain_prints_are_the_ones_that_work(checkout: Check
 def test_every_pod_of_ours_is_ready(checkout: Checkout) -> None:
     pods = checkout.get("pods", "--all-namespaces")
     names = sorted(pod["metadata"]["labels"]["tokenworks.dev/role"] for pod in pods)
-    assert names == ["engine"] * 4 + ["gateway"] * 2
+    assert names == [
+        *["engine"] * 4,
+        *["gateway"] * 2,
+        *["rate-limit"] * 2,
+        "rate-limit-store",
+    ]
     for pod in pods:
         conditions = {c["type"]: c["status"] for c in pod["status"]["conditions"]}
         assert conditions["Ready"] == "True"
@@ -115,6 +120,10 @@ def test_what_no_policy_opens_is_closed(checkout: Checkout) -> None:
     assert {name for _, name in policies} == {
         "gateway-from-callers",
         "gateway-to-engines",
+        "gateway-to-rate-limit",
+        "rate-limit-from-gateway",
+        "rate-limit-to-store",
+        "rate-limit-store-from-rate-limit",
         "llama-3-1-8b-instruct-from-gateway",
         "qwen3-32b-from-gateway",
     }
@@ -167,7 +176,7 @@ def test_nobody_else_can_read_what_the_machine_keeps(local: Local) -> None:
 def test_pods_reach_the_api_server_with_no_token(checkout: Checkout) -> None:
     for pod in checkout.get("pods", "--all-namespaces"):
         assert pod["spec"]["automountServiceAccountToken"] is False
-        assert not [v for v in pod["spec"]["volumes"] if "projected" in v]
+        assert not [v for v in pod["spec"].get("volumes", ()) if "projected" in v]
 
 
 def test_weights_are_mounted_read_only_and_checked_before_the_engine(checkout: Checkout) -> None:

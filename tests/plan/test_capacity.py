@@ -105,7 +105,7 @@ def test_one_gateway_lets_in_twice_the_peak_however_many_replicas_there_are(
         plan = planned(
             TEXT.replace("peak_concurrency: 16", f"peak_concurrency: 16\n    replicas: {replicas}")
         )
-        limits.append([route.max_concurrent_requests for route in plan.gateway.routes])
+        limits.append([model.max_concurrent_requests for model in plan.gateway.models])
         for limit, model in zip(limits[-1], plan.models, strict=True):
             assert limit >= 2 * model.capacity.peak_sequences.value
     assert limits[0] == limits[1]

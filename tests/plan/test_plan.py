@@ -149,15 +149,15 @@ def test_a_stopping_engine_finishes_the_longest_request(plan: Plan) -> None:
 
 
 def test_the_gateway_forwards_what_is_in_flight_at_the_peak(plan: Plan) -> None:
-    for route, model in zip(plan.gateway.routes, plan.models, strict=True):
-        assert route.model == model.name
-        assert route.max_concurrent_requests >= model.capacity.peak_sequences.value
+    for engines, model in zip(plan.gateway.models, plan.models, strict=True):
+        assert engines.model == model.name
+        assert engines.max_concurrent_requests >= model.capacity.peak_sequences.value
 
 
 def test_without_traffic_the_gateway_forwards_twice_the_peak(tmp_path: Path) -> None:
     text = re.sub(r"    traffic:\n(      .*\n)+", "", LOCAL)
-    routes = plan_of(tmp_path, text).gateway.routes
-    assert [route.max_concurrent_requests for route in routes] == [12, 24]
+    models = plan_of(tmp_path, text).gateway.models
+    assert [model.max_concurrent_requests for model in models] == [12, 24]
 
 
 def calls_of(models: int) -> int:

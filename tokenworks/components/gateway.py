@@ -16,9 +16,10 @@ from tokenworks.naming import (
     ENGINE_ROLE,
     GATEWAY_SERVICE,
     MODEL_LABEL,
+    RATE_LIMIT_ROLE,
     ROLE_LABEL,
 )
-from tokenworks.plan.types import GatewayPlan
+from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.platforms.load_balancer import LoadBalancer
 
 HTTPS_PORT = 443
@@ -36,6 +37,7 @@ class GatewayArgs:
     plan: GatewayPlan
     config_files: Mapping[str, str]
     key_file: pulumi.Input[str]
+    credentials_file: pulumi.Input[str] | None
     certificate: pulumi.Input[str]
     private_key: pulumi.Input[str]
     load_balancer: LoadBalancer
@@ -93,8 +95,23 @@ class Gateway(Workload):
             opts=self.child(),
         )
         return GatewayVolumes(
-            config=config.metadata.name, keys=keys.metadata.name, tls=certificate.metadata.name
+            config=config.metadata.name,
+            keys=keys.metadata.name,
+            credentials=self._credentials(),
+            tls=certificate.metadata.name,
         )
+
+    def _credentials(self) -> pulumi.Input[str] | None:
+        """The Secret with what managed APIs ask for, where there are any."""
+        if self._args.credentials_file is None:
+            return None
+        created = Secret(
+            f"{self.name}-credentials",
+            metadata=self.metadata(f"{self.name}-credentials"),
+            string_data={"credentials.yaml": pulumi.Output.secret(self._args.credentials_file)},
+            opts=self.child(),
+        )
+        return created.metadata.name
 
     def _deployment(self) -> Deployment:
         plan = self._args.plan
@@ -143,7 +160,7 @@ class Gateway(Workload):
         )
 
     def _openings(self) -> None:
-        """In: callers, to the TLS port. Out: engines, to theirs, and cluster DNS."""
+        """In: callers, to the TLS port. Out: engines, DNS, and what the plan needs besides."""
         plan = self._args.plan
         self._opening(
             "from-callers",
@@ -160,7 +177,7 @@ class Gateway(Workload):
                 ],
             },
         )
-        engine_ports = sorted({route.port for route in plan.routes})
+        engine_ports = sorted({model.port for model in plan.models})
         to_engines = {
             "to": [
                 {
@@ -183,6 +200,17 @@ class Gateway(Workload):
             "ports": [{"protocol": protocol, "port": DNS_PORT} for protocol in ("UDP", "TCP")],
         }
         self._opening("to-engines", {"policy_types": ["Egress"], "egress": [to_engines, to_dns]})
+        if plan.rate_limit:
+            to_service = {
+                "to": [{"pod_selector": {"match_labels": {ROLE_LABEL: RATE_LIMIT_ROLE}}}],
+                "ports": [{"protocol": "TCP", "port": plan.rate_limit.port}],
+            }
+            self._opening("to-rate-limit", {"policy_types": ["Egress"], "egress": [to_service]})
+        if plan.apis:
+            # Their addresses change, so only the port can be said; Envoy checks who answers.
+            ports = sorted({api.port for api in plan.apis})
+            to_apis = {"ports": [{"protocol": "TCP", "port": port} for port in ports]}
+            self._opening("to-apis", {"policy_types": ["Egress"], "egress": [to_apis]})
 
     def _opening(self, suffix: str, rules: Mapping[str, object]) -> None:
         NetworkPolicy(

@@ -9,8 +9,8 @@ from typing import Any
 import pulumi
 
 from tokenworks.components.workload import RESTRICTED, restricted_pod
-from tokenworks.plan.types import GatewayPlan
-from tokenworks.render import GATEWAY_MOUNTS, drain_command, envoy_arguments
+from tokenworks.plan.gateway_types import GatewayPlan
+from tokenworks.render_gateway import GATEWAY_MOUNTS, drain_command, envoy_arguments
 
 TLS_PORT_NAME = "https"
 READINESS_PORT_NAME = "readiness"
@@ -20,10 +20,11 @@ GATEWAY_USER = 101
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayVolumes:
-    """Names of the ConfigMap and the Secrets that Envoy watches."""
+    """Names of the ConfigMap and the Secrets that Envoy watches; None where one is not needed."""
 
     config: pulumi.Input[str]
     keys: pulumi.Input[str]
+    credentials: pulumi.Input[str] | None
     tls: pulumi.Input[str]
 
 
@@ -35,20 +36,25 @@ def gateway_pod(
     volumes: GatewayVolumes,
 ) -> dict[str, Any]:
     """Pod specification of one gateway, under Pod Security ``restricted``."""
+    given = {"keys": volumes.keys, "tls": volumes.tls, "credentials": volumes.credentials}
+    secrets = {name: secret for name, secret in given.items() if secret is not None}
+    mounts = {name: getattr(GATEWAY_MOUNTS, name) for name in ("config", *secrets)}
     return {
         **restricted_pod(user=GATEWAY_USER, selector=selector, priority_class=priority_class),
         "termination_grace_period_seconds": plan.termination_grace_seconds.value,
-        "containers": [_envoy(plan)],
+        "containers": [_envoy(plan, mounts)],
         "volumes": [
             {"name": "config", "config_map": {"name": volumes.config}},
             # Readable by the group that Envoy runs in, and by nobody else.
-            {"name": "keys", "secret": {"secret_name": volumes.keys, "default_mode": 0o440}},
-            {"name": "tls", "secret": {"secret_name": volumes.tls, "default_mode": 0o440}},
+            *(
+                {"name": name, "secret": {"secret_name": secret, "default_mode": 0o440}}
+                for name, secret in secrets.items()
+            ),
         ],
     }
 
 
-def _envoy(plan: GatewayPlan) -> dict[str, Any]:
+def _envoy(plan: GatewayPlan, mounts: Mapping[str, str]) -> dict[str, Any]:
     workers = plan.workers.value
     memory = f"{plan.memory_mib.value}Mi"
     ready = {"http_get": {"path": "/ready", "port": READINESS_PORT_NAME}, "timeout_seconds": 5}
@@ -75,8 +81,6 @@ def _envoy(plan: GatewayPlan) -> dict[str, Any]:
         },
         "lifecycle": {"pre_stop": {"exec_": {"command": list(drain_command())}}},
         "volume_mounts": [
-            {"name": "config", "mount_path": GATEWAY_MOUNTS.config, "read_only": True},
-            {"name": "keys", "mount_path": GATEWAY_MOUNTS.keys, "read_only": True},
-            {"name": "tls", "mount_path": GATEWAY_MOUNTS.tls, "read_only": True},
+            {"name": name, "mount_path": path, "read_only": True} for name, path in mounts.items()
         ],
     }

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from tokenworks.environment.sections import Section
+from tokenworks.environment.section import Section
 from tokenworks.errors import ConfigError, Problem
 
 Read = TypeVar("Read", bound=Section)

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from tokenworks.environment.jwks import read_jwks
 from tokenworks.environment.load_test import LoadTest, read_load_test
 from tokenworks.environment.model_files import ModelFiles, read_model_files
 from tokenworks.environment.sections import Environment, Model
@@ -35,6 +36,7 @@ class LoadedEnvironment:
     manifests: dict[str, Manifest]
     load_tests: dict[str, LoadTest]
     model_files: dict[str, ModelFiles]
+    jwks: str | None
     source: YamlSource
 
 
@@ -62,6 +64,7 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
     manifests = _manifests(environment, source, problems)
     load_tests = _load_tests(environment, source, problems)
     model_files = _model_files(environment, source, problems)
+    jwks = _jwks(environment, source, problems)
     if problems:
         raise ConfigError(problems)
     return LoadedEnvironment(
@@ -70,6 +73,7 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
         manifests=manifests,
         load_tests=load_tests,
         model_files=model_files,
+        jwks=jwks,
         source=source,
     )
 
@@ -135,6 +139,8 @@ def _problem(details: ErrorDetails, source: YamlSource) -> Problem:
 def _plain(kind: str, context: dict[str, Any], message: str) -> tuple[str, str]:
     if kind == "literal_error":
         return "is not supported", f"use {context['expected']}"
+    if kind in ("greater_than_equal", "less_than_equal"):
+        return "is out of range", "use a whole number from 0 to 100"
     if kind == "greater_than":
         return f"is not above {context['gt']}", f"use a whole number above {context['gt']}"
     if kind == "too_short":
@@ -153,7 +159,7 @@ def _plain(kind: str, context: dict[str, Any], message: str) -> tuple[str, str]:
 
 def _shown(path: KeyPath, value: Any) -> str | None:
     """What was given, unless it stands where somebody may have written a secret."""
-    if "api_keys" in path:
+    if "api_keys" in path or "credential" in path:
         return None
     text = repr(value) if isinstance(value, str) else str(value)
     if isinstance(value, (dict, list)):
@@ -189,7 +195,7 @@ def _section(path: KeyPath) -> type[BaseModel]:
 def _inner(annotation: Any) -> type[BaseModel]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    if get_origin(annotation) in (tuple, Union, UnionType):
+    if get_origin(annotation) in (Annotated, tuple, Union, UnionType):
         return _inner(get_args(annotation)[0])
     raise TypeError(f"{annotation} holds no section")
 
@@ -199,6 +205,8 @@ def _doubled_names(environment: Environment, source: YamlSource) -> list[Problem
         (("node_pools",), tuple(pool.name for pool in environment.node_pools)),
         (("models",), tuple(model.name for model in environment.models)),
         (("gateway", "tenants"), tuple(tenant.name for tenant in environment.gateway.tenants)),
+        (("gateway", "apis"), tuple(api.name for api in environment.gateway.apis)),
+        (("gateway", "rules"), tuple(rule.name for rule in environment.gateway.rules)),
     )
     return [
         source.problem(
@@ -273,3 +281,18 @@ def _files(
                 for p in error.problems
             ]
     return found
+
+
+def _jwks(environment: Environment, source: YamlSource, problems: list[Problem]) -> str | None:
+    jwt = environment.gateway.jwt
+    if jwt is None:
+        return None
+    try:
+        return read_jwks(source.file.parent / jwt.jwks)
+    except ConfigError as error:
+        path: KeyPath = ("gateway", "jwt", "jwks")
+        problems += [
+            source.problem(path, given=jwt.jwks, reason=p.reason, remedy=p.remedy)
+            for p in error.problems
+        ]
+        return None

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from tokenworks.environment.json_file import read_json, refused
-from tokenworks.environment.sections import Section
+from tokenworks.environment.section import Section
 from tokenworks.environment.values import Count, Day, ExactVersion, Positive, Repository, Switch
 
 

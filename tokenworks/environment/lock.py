@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field, ValidationError
 
-from tokenworks.environment.sections import Section
+from tokenworks.environment.section import Section
 from tokenworks.environment.yaml_source import read_yaml
 from tokenworks.errors import ConfigError
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from tokenworks.environment.gateway import Gateway
+from tokenworks.environment.section import Section
 from tokenworks.environment.values import (
     Count,
     Currency,
     Day,
     ExactVersion,
-    Hostname,
     Hours,
     Money,
     Name,
@@ -22,15 +23,8 @@ from tokenworks.environment.values import (
     RelativePath,
     Repository,
     Revision,
-    SecretKey,
     Switch,
 )
-
-
-class Section(BaseModel):
-    """A frozen table of keys; an unknown key is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class NodePool(Section):
@@ -138,36 +132,6 @@ class Model(Section):
         default=None,
         description="Result of a load test of one replica, beside this file; left out, throughput "
         "is estimated.",
-    )
-
-
-class SecretReference(Section):
-    """Where a secret is kept; never the secret."""
-
-    pulumi_secret: SecretKey = Field(
-        description="Key in the serving stack's settings, set with `pulumi config set --secret`."
-    )
-
-
-class Tenant(Section):
-    """A caller with keys of its own."""
-
-    name: Name = Field(description="Name of the caller, seen in logs and metrics.")
-    api_keys: Annotated[tuple[SecretReference, ...], Field(min_length=1)] = Field(
-        description="API keys that are accepted; two while one is being replaced."
-    )
-
-
-class Gateway(Section):
-    """The one door: a TLS gateway behind an internal load balancer."""
-
-    hostname: Hostname = Field(description="DNS name that callers use and the certificate carries.")
-    replicas: Count = Field(default=2, description="Gateway pods; two survive a node.")
-    max_request_seconds: Count = Field(
-        default=600, description="Longest a request may take, stream included."
-    )
-    tenants: Annotated[tuple[Tenant, ...], Field(min_length=1)] = Field(
-        description="Callers; without a key nobody is served."
     )
 
 

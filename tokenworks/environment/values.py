@@ -112,6 +112,42 @@ SecretKey = Annotated[
     ),
 ]
 
+HttpsUrl = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"https://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:\d+)?(/[\w./~-]*)?",
+            "is not an https address",
+            "write it as https://login.example.com, exactly as the issuer does",
+        )
+    ),
+]
+
+UrlPath = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(r"(/[\w.~-]+)+", "is not a path", "write it as /v1, without a slash at the end")
+    ),
+]
+
+Claim = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*",
+            "is not the name of a claim",
+            "write its name, such as tenant, with dots between nested names",
+        )
+    ),
+]
+
+YesOrNo = Annotated[bool, Strict()]
+
+Percentage = Annotated[int, Strict(), Field(ge=0, le=100)]
+
 Count = Annotated[int, Strict(), Field(gt=0)]
 Switch = Annotated[bool, Strict()]
 

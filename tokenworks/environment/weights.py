@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from tokenworks.environment.json_file import read_json, refused
-from tokenworks.environment.sections import Section
+from tokenworks.environment.section import Section
 from tokenworks.environment.values import RelativePath, Repository, Revision
 
 Sha256 = Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{64}$")]

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -34,7 +34,7 @@ def running(layout: Layout) -> dict[str, tuple[int, ...]]:
     """
     programs = {str(path): name for name, path in _paths(layout).items()}
     found: dict[str, tuple[int, ...]] = {}
-    for pid, program in _programs(programs):
+    for pid, program in started_by(programs):
         name = programs[program]
         found[name] = (*found.get(name, ()), pid)
     return found
@@ -70,10 +70,10 @@ def _signal(layout: Layout, component: str, number: signal.Signals) -> None:
     program = str(_paths(layout)[component])
     for pid in running(layout).get(component, ()):
         with suppress(ProcessLookupError):
-            _signal_if(pid, program, number)
+            signal_program(pid, program, number)
 
 
-def _signal_if(pid: int, program: str, number: signal.Signals) -> None:
+def signal_program(pid: int, program: str, number: signal.Signals) -> None:
     """Send a signal to a process that still runs this program.
 
     Where the system can hold on to a process, its id cannot pass to another in between.
@@ -98,16 +98,16 @@ def _wait_until(done: Callable[[], bool], seconds: float) -> bool:
     return True
 
 
-def _programs(wanted: Mapping[str, str]) -> Iterable[tuple[int, str]]:
+def started_by(wanted: Iterable[str]) -> Iterable[tuple[int, str]]:
     """Every process that was started by one of the wanted paths: its id and that path."""
-    yield from _linux(wanted) if _PROC.is_dir() else _portable(wanted)
+    paths = tuple(wanted)
+    yield from _linux(paths) if _PROC.is_dir() else _portable(paths)
 
 
 def _linux(wanted: Iterable[str]) -> Iterable[tuple[int, str]]:
-    names = tuple(wanted)
     for entry in _PROC.iterdir():
         if entry.name.isdigit():
-            program = _program(int(entry.name), names)
+            program = _program(int(entry.name), wanted)
             if program is not None:
                 yield int(entry.name), program
 

@@ -20,11 +20,9 @@ PLACEHOLDER = "a placeholder: no secret is needed to see what would be registere
 def record_environment(workspace: Workspace, plan: Plan) -> dict[str, Recording]:
     """Each program's recording, by program, with the outputs of earlier programs passed on."""
     recordings: dict[str, Recording] = {}
-    keys = {
-        f"{PROJECT}:{name}": f"{PLACEHOLDER} ({name})"
-        for tenant in plan.gateway.tenants
-        for name in tenant.key_secrets
-    }
+    names = [name for tenant in plan.gateway.tenants for name in tenant.key_secrets]
+    names += [api.credential_secret for api in plan.gateway.apis]
+    keys = {f"{PROJECT}:{name}": f"{PLACEHOLDER} ({name})" for name in names}
     for program in PROGRAMS[plan.platform]:
         recordings[program] = record_run(
             partial(_run, program, workspace, plan),

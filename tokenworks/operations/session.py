@@ -13,8 +13,7 @@ from rich.console import Console
 from tokenworks.files import write_whole
 from tokenworks.local_cluster import LocalCluster
 from tokenworks.operations.stacks import Stacks
-from tokenworks.toolchain import Toolbox, ensure, showing
-from tokenworks.toolchain.toolbox import ALL
+from tokenworks.toolchain import ENVIRONMENT_TOOLS, Toolbox, ensure, showing
 from tokenworks.workspace import Workspace
 
 SHELL_FILE = "env"
@@ -41,7 +40,7 @@ class Session:
 def open_session(workspace: Workspace, console: Console) -> Session:
     """Have every tool ready, and put them on this process's PATH."""
     with showing(console) as report:
-        toolbox = ensure(ALL, report)
+        toolbox = ensure(ENVIRONMENT_TOOLS, report)
     os.environ["PATH"] = os.pathsep.join([_folders(toolbox), os.environ.get("PATH", os.defpath)])
     stacks = Stacks(workspace, toolbox.pulumi_home, console)
     session = Session(workspace=workspace, console=console, toolbox=toolbox, stacks=stacks)

@@ -1,23 +1,43 @@
-"""The gateway's share of a plan: one route for each model, limits, timeouts."""
+"""The gateway's share of a plan: tenants, routes, limits, timeouts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tokenworks.engines import tensorrt_llm
+from tokenworks.environment.gateway import Gateway
 from tokenworks.environment.load import LoadedEnvironment
 from tokenworks.environment.lock import Lock
-from tokenworks.errors import Problem
-from tokenworks.naming import engine_host
-from tokenworks.plan.types import Decided, GatewayPlan, GatewayRoute, Image, TenantPlan
+from tokenworks.environment.sections import Model
+from tokenworks.naming import (
+    RATE_LIMIT_SERVICE,
+    RATE_LIMIT_STORE_SERVICE,
+    engine_host,
+    gateway_host,
+)
+from tokenworks.plan.gateway_budgets import tenant_plan
+from tokenworks.plan.gateway_images import ENVOY, RATE_LIMIT, STORE
+from tokenworks.plan.gateway_routes import gateway_routes, static_answers
+from tokenworks.plan.gateway_types import (
+    GatewayPlan,
+    HealthProbe,
+    JwtIssuer,
+    ManagedApi,
+    ModelEngines,
+    RateLimitPlan,
+)
+from tokenworks.plan.types import Decided
 
-IMAGE_REPOSITORY = "docker.io/envoyproxy/envoy"
-IMAGE_TAG = "v1.39.3"
+MODEL_LIST_PATH = "/v1/models"
+"""The one path that the gateway answers itself: which models there are."""
 
 TLS_PORT = 8443
 ADMIN_PORT = 9901
 READINESS_PORT = 9902
+RATE_LIMIT_PORT = 8080
+STORE_PORT = 6379
+API_PORT = 443
 
 BYTES_PER_TOKEN = 8
 """Generous for JSON: a token is about four characters, which escapes and other scripts double."""
@@ -28,17 +48,15 @@ BASE_MEMORY_MIB = 256
 """Allowance for Envoy itself, its statistics and ten thousand idle connections."""
 ENDPOINT_REMOVAL_SECONDS = 15
 """How long clients may still be sent to a pod that is on its way out."""
-
-
-def gateway_problems(loaded: LoadedEnvironment, lock: Lock) -> Iterable[Problem]:
-    """What forbids a gateway, which today is only an image without a digest."""
-    if lock.find(IMAGE_REPOSITORY, IMAGE_TAG) is None:
-        yield loaded.source.problem(
-            ("gateway",),
-            given=f"{IMAGE_REPOSITORY}:{IMAGE_TAG}",
-            reason="has no digest in images.lock",
-            remedy="add the tag with its digest and where it was read",
-        )
+LEAST_STREAMS_PER_CONNECTION = 128
+DEFAULT_TOKENS = 1024
+"""What an answer reserves whose caller states no limit, where no traffic is given."""
+PROBE_INTERVAL_SECONDS = 10
+PROBE_TIMEOUT_SECONDS = 30
+PROBE_FAILURES = 2
+RATE_LIMIT_REPLICAS = 2
+RATE_LIMIT_TIMEOUT_MILLISECONDS = 250
+RATE_LIMIT_DOWN_SECONDS = 1
 
 
 def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, int]) -> GatewayPlan:
@@ -47,32 +65,29 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, i
     ``admitted`` is for each model how many requests may be inside at once, running or waiting.
     """
     section, models = loaded.environment.gateway, loaded.environment.models
-    locked = lock.find(IMAGE_REPOSITORY, IMAGE_TAG)
-    assert locked is not None  # noqa: S101  (gateway_problems has reported it)
     longest = max(model.max_model_len_tokens for model in models)
     body_bytes = BODY_OVERHEAD_BYTES + BYTES_PER_TOKEN * longest
     seconds = section.max_request_seconds
+    engines = tuple(_engines(model, admitted[model.name]) for model in models)
+    counters = section.replicas * WORKERS
     return GatewayPlan(
         hostname=section.hostname,
-        image=Image(repository=locked.repository, tag=locked.tag, digest=locked.digest),
+        image=ENVOY.locked(lock),
         replicas=Decided(section.replicas, "asked for; two survive the loss of a node"),
         tenants=tuple(
-            TenantPlan(
-                name=tenant.name,
-                key_secrets=tuple(key.pulumi_secret for key in tenant.api_keys),
-            )
+            tenant_plan(tenant, engines, counters=counters, replicas=section.replicas)
             for tenant in section.tenants
         ),
-        routes=tuple(
-            GatewayRoute(
-                model=model.name,
-                host=engine_host(model.name),
-                port=tensorrt_llm.PORT,
-                max_concurrent_requests=admitted[model.name],
-            )
-            for model in models
+        jwt=_jwt(loaded),
+        models=engines,
+        apis=_apis(section),
+        answers=static_answers(section),
+        routes=gateway_routes(section, tuple(model.name for model in models)),
+        rate_limit=_rate_limit(section, lock),
+        counters=Decided(
+            counters, f"{section.replicas} gateways of {WORKERS} worker each keep count"
         ),
-        allowed_paths=tensorrt_llm.SERVED_PATHS,
+        allowed_paths=(MODEL_LIST_PATH, *tensorrt_llm.SERVED_PATHS),
         max_request_body_bytes=Decided(
             body_bytes,
             f"{BYTES_PER_TOKEN} bytes for each of the {longest} tokens of the longest model, and "
@@ -84,6 +99,7 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, i
             "a prompt may wait and be read for as long as the whole request may take before its "
             "first token; a shorter idle limit would cut it",
         ),
+        max_streams_per_connection=_streams(sum(admitted.values())),
         tls_port=TLS_PORT,
         admin_port=ADMIN_PORT,
         readiness_port=READINESS_PORT,
@@ -95,8 +111,89 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, i
             seconds + ENDPOINT_REMOVAL_SECONDS + STOP_MARGIN_SECONDS,
             f"draining, and {STOP_MARGIN_SECONDS} s for the last answers and Envoy's own end",
         ),
-        workers=Decided(WORKERS, "one processor carries 2,500 requests a second with every filter"),
+        workers=Decided(WORKERS, "one processor carries thousands of requests a second"),
         memory_mib=_memory(sum(admitted.values()), body_bytes),
+    )
+
+
+def _engines(model: Model, admitted: int) -> ModelEngines:
+    stated = model.traffic.output_tokens if model.traffic else DEFAULT_TOKENS
+    return ModelEngines(
+        model=model.name,
+        host=engine_host(model.name),
+        port=tensorrt_llm.PORT,
+        max_concurrent_requests=admitted,
+        longest_tokens=model.max_model_len_tokens,
+        default_tokens=min(stated, model.max_model_len_tokens),
+        probe=Decided(
+            HealthProbe(
+                path=tensorrt_llm.INFERENCE_PATH,
+                interval_seconds=PROBE_INTERVAL_SECONDS,
+                timeout_seconds=PROBE_TIMEOUT_SECONDS,
+                failure_threshold=PROBE_FAILURES,
+            ),
+            "one token from the engine itself; it queues behind callers, so it may take long "
+            "without meaning that the engine is broken",
+        ),
+    )
+
+
+def _apis(section: Gateway) -> tuple[ManagedApi, ...]:
+    return tuple(
+        ManagedApi(
+            name=api.name,
+            host=api.host,
+            port=API_PORT,
+            base_path=api.base_path,
+            model=api.model,
+            credential_secret=api.credential.pulumi_secret,
+            max_concurrent_requests=api.max_concurrent_requests,
+        )
+        for api in section.apis
+    )
+
+
+def _jwt(loaded: LoadedEnvironment) -> JwtIssuer | None:
+    jwt = loaded.environment.gateway.jwt
+    if jwt is None or loaded.jwks is None:
+        return None
+    return JwtIssuer(
+        issuer=jwt.issuer,
+        audiences=jwt.audiences,
+        tenant_claim=jwt.tenant_claim,
+        jwks=loaded.jwks,
+    )
+
+
+def _rate_limit(section: Gateway, lock: Lock) -> RateLimitPlan | None:
+    """The service that keeps budgets, where any tenant has one."""
+    if not any(one.requests_per_minute or one.tokens_per_minute for one in section.tenants):
+        return None
+    return RateLimitPlan(
+        image=RATE_LIMIT.locked(lock),
+        store_image=STORE.locked(lock),
+        replicas=Decided(
+            RATE_LIMIT_REPLICAS, "it keeps nothing itself, so two lose no budget with a node"
+        ),
+        host=gateway_host(RATE_LIMIT_SERVICE),
+        port=RATE_LIMIT_PORT,
+        store_host=gateway_host(RATE_LIMIT_STORE_SERVICE),
+        store_port=STORE_PORT,
+        timeout_milliseconds=Decided(
+            RATE_LIMIT_TIMEOUT_MILLISECONDS,
+            "a request that has to ask waits no longer; the answer takes about 1 ms",
+        ),
+        down_seconds=Decided(
+            RATE_LIMIT_DOWN_SECONDS,
+            "after no answer nobody asks for so long, and each gateway keeps to its share",
+        ),
+    )
+
+
+def _streams(admitted: int) -> Decided[int]:
+    return Decided(
+        max(LEAST_STREAMS_PER_CONNECTION, admitted),
+        f"one connection may carry all {admitted} requests that are let in at once",
     )
 
 

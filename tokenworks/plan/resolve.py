@@ -15,7 +15,8 @@ from tokenworks.plan.advice import advices
 from tokenworks.plan.candidate import Candidate, candidate, notes
 from tokenworks.plan.capacity import capacity_problems, sized
 from tokenworks.plan.cost import cost_plan, cost_problems
-from tokenworks.plan.gateway import gateway_plan, gateway_problems
+from tokenworks.plan.gateway import gateway_plan
+from tokenworks.plan.gateway_problems import gateway_problems
 from tokenworks.plan.model import model_plan
 from tokenworks.plan.placement import Demand, Room, unplaceable
 from tokenworks.plan.types import Decided, Plan, PoolPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tokenworks.engines.replica_memory import MemoryBudget
 from tokenworks.facts.gpus import Gpu
@@ -14,6 +14,9 @@ from tokenworks.sizing.advice import Advice
 from tokenworks.sizing.capacity import Surge
 from tokenworks.sizing.cold_start import ColdStart
 from tokenworks.sizing.cost import IdleNight, Money, MonthlyCost, Views, Volume
+
+if TYPE_CHECKING:
+    from tokenworks.plan.gateway_types import GatewayPlan
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -42,46 +45,6 @@ class Image:
     def reference(self) -> str:
         """``repository:tag@sha256:…``: the digest decides, the tag is for readers."""
         return f"{self.repository}:{self.tag}@{self.digest}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class GatewayRoute:
-    """Where the requests for one model go: an engine Service inside the cluster."""
-
-    model: str
-    host: str
-    port: int
-    max_concurrent_requests: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class TenantPlan:
-    """A caller, and the configuration keys under which its API keys are kept as Pulumi secrets."""
-
-    name: str
-    key_secrets: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class GatewayPlan:
-    """The one door: TLS, keys, an allow-list of paths, and a route for each model."""
-
-    hostname: str
-    image: Image
-    replicas: Decided[int]
-    tenants: tuple[TenantPlan, ...]
-    routes: tuple[GatewayRoute, ...]
-    allowed_paths: tuple[str, ...]
-    max_request_body_bytes: Decided[int]
-    max_request_seconds: Decided[int]
-    stream_idle_seconds: Decided[int]
-    tls_port: int
-    admin_port: int
-    readiness_port: int
-    drain_seconds: Decided[int]
-    termination_grace_seconds: Decided[int]
-    workers: Decided[int]
-    memory_mib: Decided[int]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,16 +9,19 @@ import pulumi
 from tokenworks import naming
 from tokenworks.components.gateway import Gateway, GatewayArgs
 from tokenworks.components.model_server import ModelServer, ModelServerArgs
+from tokenworks.components.rate_limit import RateLimit, RateLimitArgs, RateLimitStore
 from tokenworks.components.weights import Weights, WeightsArgs
-from tokenworks.plan.types import GatewayPlan, ModelPlan
+from tokenworks.plan.gateway_types import GatewayPlan
+from tokenworks.plan.types import ModelPlan
 from tokenworks.platforms import simulated
 from tokenworks.programs.context import Context
-from tokenworks.render import (
-    engine_files,
+from tokenworks.render import engine_files, weights_gate_files
+from tokenworks.render_gateway import (
+    gateway_credentials_file,
     gateway_files,
     gateway_keys_file,
     key_hash,
-    weights_gate_files,
+    rate_limit_file,
 )
 from tokenworks.workspace import PROJECT, stack_name
 
@@ -32,6 +35,7 @@ def program(context: Context) -> None:
     )
     for model in context.plan.models:
         _model_server(context, model, _weights(context, model, cluster), cluster)
+    _rate_limit(context, cluster)
     gateway = _gateway(context, cluster)
     pulumi.export("gateway_address", gateway.address)
     pulumi.export("models", [model.name for model in context.plan.models])
@@ -80,6 +84,7 @@ def _gateway(context: Context, cluster: pulumi.StackReference) -> Gateway:
             plan=plan,
             config_files=gateway_files(plan, listen_address=POD_ADDRESS),
             key_file=_key_file(plan),
+            credentials_file=_credentials_file(plan),
             certificate=certificate.chain,
             private_key=certificate.private_key,
             load_balancer=simulated.LOAD_BALANCER,
@@ -90,6 +95,32 @@ def _gateway(context: Context, cluster: pulumi.StackReference) -> Gateway:
         ),
         context.opts,
     )
+
+
+def _rate_limit(context: Context, cluster: pulumi.StackReference) -> None:
+    """The keeper of budgets, where any tenant has one."""
+    plan = context.plan.gateway
+    if plan.rate_limit is None:
+        return
+    args = RateLimitArgs(
+        plan=plan.rate_limit,
+        budgets_file=rate_limit_file(plan),
+        service_labels=context.labels(naming.RATE_LIMIT_SERVICE, naming.RATE_LIMIT_ROLE),
+        store_labels=context.labels(naming.RATE_LIMIT_STORE_SERVICE, naming.RATE_LIMIT_STORE_ROLE),
+        namespace=cluster.require_output("gateway_namespace"),
+        priority_class=cluster.require_output("gateway_priority_class"),
+    )
+    RateLimitStore(naming.RATE_LIMIT_STORE_SERVICE, args, context.opts)
+    RateLimit(naming.RATE_LIMIT_SERVICE, args, context.opts)
+
+
+def _credentials_file(plan: GatewayPlan) -> pulumi.Output[str] | None:
+    """What managed APIs ask for; made by people, so a missing one stops the update."""
+    if not plan.apis:
+        return None
+    config = pulumi.Config()
+    secrets = {api.name: config.require_secret(api.credential_secret) for api in plan.apis}
+    return pulumi.Output.all(**secrets).apply(gateway_credentials_file)
 
 
 def _key_file(plan: GatewayPlan) -> pulumi.Output[str]:

@@ -7,10 +7,8 @@ that were compiled stay in Go's own build cache, so that the next try goes on fr
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
-import subprocess
 import threading
 from collections.abc import Mapping
 from functools import partial
@@ -26,12 +24,11 @@ from tokenworks.toolchain.cache import (
     publish,
     read_sources,
 )
-from tokenworks.toolchain.catalogue import TOOLS, Borrowed, Module, Tool
-from tokenworks.toolchain.decide import read_version
+from tokenworks.toolchain.catalogue import Borrowed, Module
 from tokenworks.toolchain.golang import Go
-from tokenworks.toolchain.look import ANSWER_SECONDS, ask
 from tokenworks.toolchain.news import Phase, Progress, Report
 from tokenworks.toolchain.running import CommandError, Commands
+from tokenworks.toolchain.trial import try_out
 
 RECORD: Final = "build.json"
 """The file beside the programs that says what they were built from."""
@@ -83,7 +80,7 @@ class Builder:
             self._compile(module, source, finished, log)
             self._ship(module, scratch, finished)
             self._say(module, Phase.TRYING)
-            try_out(module, finished, home=scratch)
+            try_out(module.name, finished, home=scratch)
             self._record(module, finished)
             publish(finished, place)
         except CommandError as error:
@@ -191,49 +188,6 @@ def published(cache: Cache, tools: Path, module: Module) -> Path:
     sources = read_sources(tools, module)
     key = cache_key(module, sources, platform.system(), platform.machine())
     return cache.tool_folder(module, key)
-
-
-def try_out(module: Module, folder: Path, home: Path) -> None:
-    """Run every program of a finished build once; what it writes for its user goes to ``home``.
-
-    Raises:
-        OperationError: one does not start, or says another version than it was built for.
-    """
-    for tool in (tool for tool in TOOLS if tool.module == module.name):
-        problem = _try(tool, folder / tool.name, home)
-        if problem:
-            raise OperationError(
-                f"trying out the {tool.name} that was just built",
-                reason=f"it {problem}",
-                remedy=f"check tools/{module.name} and the module's row in the catalogue",
-            )
-
-
-def _try(tool: Tool, path: Path, home: Path) -> str:
-    if not tool.asks:
-        return _try_plugin(path)
-    seen = ask(path, tool.asks, {"PATH": os.defpath, "HOME": str(home)})
-    if seen.problem or not tool.says_version:
-        return seen.problem
-    version = read_version(seen.output)
-    return "" if str(version) == tool.version else f"says version {version}, not {tool.version}"
-
-
-def _try_plugin(path: Path) -> str:
-    """Start a provider the way Pulumi does: it prints its port once it serves, on loopback."""
-    process = subprocess.Popen(
-        [path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    killer = threading.Timer(ANSWER_SECONDS, process.kill)
-    killer.start()
-    try:
-        assert process.stdout is not None  # noqa: S101  it was started with a pipe
-        port = process.stdout.readline().strip()
-    finally:
-        killer.cancel()
-        process.kill()
-        process.wait()
-    return "" if port.isdigit() else "prints no port to serve on"
 
 
 REMEDIES: Final = (

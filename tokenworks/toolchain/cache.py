@@ -4,6 +4,7 @@ Layout, everything outside the checkout::
 
     tools/<module>-<version>-<key>/   finished programs; a folder that exists is complete
     go/go-<key>/                      the Go toolchain, where the machine has none
+    valkey/valkey-<key>/              a program that comes finished, from a wheel of PyPI
     pulumi-home-<key>/                a PULUMI_HOME that holds the Kubernetes provider
     scratch/                          builds under way; nothing there is ever used
     locks/, logs/                     one file per build

