@@ -34,12 +34,14 @@ doctor: setup
 	$(BIN)/tokenworks doctor $(ENV)
 
 test: setup lint
+	tools/install-test-packages.sh
 	$(BIN)/pytest --numprocesses auto --dist loadgroup
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
+	cd ansible && PATH=$(CURDIR)/$(BIN):$$PATH ansible-lint
 
 bench: setup
 	$(BIN)/python -m benchmarks.sizing

@@ -11,10 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 LAYERS = (
-    ("errors", "files", "facts", "naming", "workspace"),
+    ("errors", "files", "facts", "naming", "templating", "workspace"),
     ("environment", "sizing", "toolchain"),
     ("engines", "local_cluster"),
-    ("plan",),
+    ("plan", "hosts"),
     ("planning", "render", "render_gateway", "render_routes"),
     ("platforms", "components", "check", "gateway"),
     ("programs",),
@@ -28,6 +28,7 @@ WITHOUT_PULUMI = (
     "files",
     "facts",
     "naming",
+    "templating",
     "workspace",
     "environment",
     "sizing",

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tokenworks.plan.types import WeightsPlan
-from tokenworks.render import TEMPLATES, weights_gate_files
+from tokenworks.render import weights_gate_files
+from tokenworks.templating import TEMPLATES
 
 CONTENT = {
     "config.json": b"{}",

@@ -25,6 +25,10 @@ app = typer.Typer(
 )
 
 app.add_typer(gateway)
+lock_app = typer.Typer(help="Resolve what is asked for to exact versions.", no_args_is_help=True)
+app.add_typer(lock_app, name="lock")
+hosts_app = typer.Typer(help="Machines that exist: see, prepare, verify.", no_args_is_help=True)
+app.add_typer(hosts_app, name="hosts")
 
 
 Manifests = Annotated[
@@ -171,7 +175,7 @@ def up(environment: Environment, yes: Yes = False, explain: Explain = False) -> 
             _say(by_hand(workspace, environment, decided.platform, "up"))
             return
         bring_up(_session(workspace), decided, None if yes else typer.confirm)
-        _say(next_steps(workspace, environment))
+        _say(next_steps(workspace, decided))
 
 
 @app.command()
@@ -183,13 +187,13 @@ def down(environment: Environment, yes: Yes = False, explain: Explain = False) -
 
     workspace = find_workspace()
     with errors():
-        platform = load_environment(environment, workspace.stacks).environment.platform
+        asked = load_environment(environment, workspace.stacks).environment
         if explain:
-            _say(by_hand(workspace, environment, platform, "destroy"))
+            _say(by_hand(workspace, environment, asked.platform, "destroy"))
             return
         if not yes and not typer.confirm(f"Delete everything of {environment}?"):
             raise typer.Exit(1)
-        take_down(_session(workspace), environment, platform)
+        take_down(_session(workspace), environment, asked)
 
 
 @app.command()
@@ -214,6 +218,90 @@ def doctor(
         findings = examine(workspace, plan_environment(workspace, environment), tools)
         print_json(to_data(findings)) if as_json else out().print(findings_table(findings))
         _exit_by([finding.well for finding in findings])
+
+
+@lock_app.command("hosts")
+def lock_hosts(
+    what: Annotated[
+        str, typer.Argument(help="An environment, or a file in stacks/hosts/requests/.")
+    ],
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare only; exit 1 where a lock differs.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Every package of a kind of host at one version, with its hash, from signed repositories."""
+    from tokenworks.operations.hosts import lock_hosts as locked
+    from tokenworks.report.hosts import differences_table
+    from tokenworks.show import to_data
+
+    with errors():
+        done = locked(find_workspace(), what, verify=verify)
+        if as_json:
+            print_json(to_data(done))
+        for one in () if as_json else done:
+            state = "differs" if one.differences else "the same"
+            _say(f"{one.file}: {state}" if verify else f"written: {one.file}")
+            if one.differences:
+                out().print(differences_table(one.file.name, one.differences))
+        if verify and any(one.differences for one in done):
+            raise typer.Exit(1)
+
+
+@hosts_app.command("check")
+def hosts_check(
+    environment: Environment, as_json: AsJson = False, explain: Explain = False
+) -> None:
+    """What `prepare` would do to each machine, and why; changes nothing."""
+    from tokenworks.hosts.operate import check_pool
+
+    _on_hosts(environment, "check", check_pool, as_json=as_json, explain=explain)
+
+
+@hosts_app.command("prepare")
+def hosts_prepare(
+    environment: Environment, yes: Yes = False, as_json: AsJson = False, explain: Explain = False
+) -> None:
+    """Bring each machine to its lock, one failure domain after the other."""
+    from tokenworks.hosts.operate import check_pool, prepare_pool
+
+    if not yes and not explain:
+        _on_hosts(environment, "check", check_pool, as_json=False, explain=False)
+        if not typer.confirm("Do this?"):
+            raise typer.Exit(1)
+    _on_hosts(environment, "prepare", prepare_pool, as_json=as_json, explain=explain)
+
+
+@hosts_app.command("verify")
+def hosts_verify(
+    environment: Environment, as_json: AsJson = False, explain: Explain = False
+) -> None:
+    """Whether each machine is as locked, and its GPUs good; changes nothing."""
+    from tokenworks.hosts.operate import verify_pool
+
+    _on_hosts(environment, "verify", verify_pool, as_json=as_json, explain=explain)
+
+
+def _on_hosts(environment: str, verb: str, operation: Any, *, as_json: bool, explain: bool) -> None:
+    """Run an operation on the machines, show what became of each, and leave if one is unwell."""
+    from tokenworks.operations import hosts
+    from tokenworks.report.hosts import observed_table, pool_table
+    from tokenworks.show import to_data
+
+    workspace = find_workspace()
+    with errors():
+        if explain:
+            _say(hosts.by_hand(workspace, environment, f"{verb}.yml"))
+            return
+        pools = hosts.pools_of(workspace, environment)
+        reports = hosts.run_on_pools(pools, operation, verb, Console(stderr=True))
+        if as_json:
+            print_json(to_data(reports))
+        for report in () if as_json else reports:
+            out().print(pool_table(report))
+            out().print(observed_table(report))
+        if code := hosts.exit_code(reports, pools):
+            raise typer.Exit(code)
 
 
 def _exit_by(results: list[bool | None]) -> None:

@@ -24,6 +24,9 @@ RATE_LIMIT_STORE_ROLE = "rate-limit-store"
 GPU_RESOURCE = "nvidia.com/gpu"
 GPU_TAINT_VALUE = "present"
 
+NVIDIA_RUNTIME = "nvidia"
+"""Name of the container runtime in containerd's configuration, and of its RuntimeClass."""
+
 WEIGHTS_STORAGE_CLASS = "tokenworks-weights"
 
 GATEWAY_SERVICE = "gateway"

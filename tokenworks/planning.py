@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tokenworks.environment.load import load_environment
-from tokenworks.environment.lock import read_lock
+from tokenworks.environment.load import LoadedEnvironment, load_environment
+from tokenworks.environment.lock import Lock, read_lock
+from tokenworks.hosts.beside import read_host_files
 from tokenworks.plan.resolve import resolve
 from tokenworks.plan.types import Plan
 from tokenworks.workspace import Workspace
@@ -15,4 +16,9 @@ def plan_environment(workspace: Workspace, name: str) -> Plan:
     Raises:
         ConfigError: with every problem in the files, or every reason against what they ask.
     """
-    return resolve(load_environment(name, workspace.stacks), read_lock(workspace.stacks))
+    return resolve_loaded(load_environment(name, workspace.stacks), read_lock(workspace.stacks))
+
+
+def resolve_loaded(loaded: LoadedEnvironment, lock: Lock) -> Plan:
+    """Read what the node pools name beside the environment, and decide everything."""
+    return resolve(loaded, lock, read_host_files(loaded))

@@ -13,7 +13,6 @@ from typing import Any, Final
 from tokenworks.errors import ConfigError, Problem
 from tokenworks.plan.gateway import MODEL_LIST_PATH
 from tokenworks.plan.gateway_types import GatewayPlan, RateLimitPlan
-from tokenworks.render import render
 from tokenworks.render_routes import (
     PASSED_OVER_HEADER,
     api_clusters,
@@ -24,6 +23,7 @@ from tokenworks.render_routes import (
     label,
     route_views,
 )
+from tokenworks.templating import render
 
 CHAT_PATH: Final = "/v1/chat/completions"
 """The path whose requests can carry a cache salt."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tokenworks.plan.gateway_types import GatewayPlan, GatewayRoute, ManagedApi, Step
-from tokenworks.render import render
+from tokenworks.templating import render
 
 RELEASE_HEADER: Final = "x-release"
 """A caller who names a release here gets that one."""

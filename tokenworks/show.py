@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
 from rich.console import Group, RenderableType
 from rich.table import Table
 
@@ -36,6 +37,8 @@ def to_data(value: Any) -> Any:
     """
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_data(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json")
     if isinstance(value, Mapping):
         return {str(key): to_data(child) for key, child in value.items()}
     if isinstance(value, (list, tuple)):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = "tokenworks"
-PROGRAMS = {"simulated": ("cluster", "serving")}
+PROGRAMS = {"simulated": ("cluster", "serving"), "hosts": ("cluster", "serving")}
 """Programs of each platform, in the order in which they are brought up."""
 
 

@@ -10,7 +10,7 @@ from tokenworks.environment.load import environment_names, load_environment
 from tokenworks.environment.lock import read_lock
 from tokenworks.environment.schema import schema_text
 from tokenworks.errors import ConfigError
-from tokenworks.plan.resolve import resolve
+from tokenworks.planning import resolve_loaded
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = ROOT / "tests" / "cases" / "environments"
@@ -22,7 +22,7 @@ REFUSED = "# refused: "
 def refusals(name: str, folder: Path) -> list[str]:
     """Every problem of an environment, without the file's name."""
     with pytest.raises(ConfigError) as refused:
-        resolve(load_environment(name, folder), LOCK)
+        resolve_loaded(load_environment(name, folder), LOCK)
     return [
         str(problem).replace(f"{folder / name}.yaml:", "").strip()
         for problem in refused.value.problems
@@ -43,7 +43,9 @@ def test_a_file_of_no_bytes_is_called_empty(tmp_path: Path) -> None:
 
 
 def test_an_unknown_environment_is_told_which_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"environment: nowhere is unknown; use one of: local;"):
+    with pytest.raises(
+        ConfigError, match=r"environment: nowhere is unknown; use one of: example-hosts, local;"
+    ):
         load_environment("nowhere", ROOT / "stacks")
 
 
@@ -56,7 +58,7 @@ def test_settings_of_pulumi_are_no_environments(tmp_path: Path) -> None:
 def test_every_environment_of_the_project_and_every_good_case_can_be_planned() -> None:
     for folder in (ROOT / "stacks", CASES / "good"):
         for name in environment_names(folder):
-            assert resolve(load_environment(name, folder), LOCK).environment == name
+            assert resolve_loaded(load_environment(name, folder), LOCK).environment == name
 
 
 def test_an_environment_starts_with_the_schema_that_editors_read() -> None:

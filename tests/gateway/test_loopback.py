@@ -15,7 +15,7 @@ from tokenworks.errors import OperationError
 from tokenworks.gateway.loopback import Substitution
 from tokenworks.gateway.ports import COUNT, FIRST, choose_ports, ports_for
 from tokenworks.gateway.volumes import Volume
-from tokenworks.render import yaml_text
+from tokenworks.templating import yaml_text
 
 
 def endpoint(host: str, port: int) -> dict[str, Any]:

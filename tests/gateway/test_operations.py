@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tokenworks.render import render
 from tokenworks.render_gateway import drain_command
+from tokenworks.templating import render
 
 from .engine import SimulatedEngine
 from .harness import (

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from tokenworks.errors import ConfigError
-from tokenworks.render import TEMPLATES, lua_text, render, shell_text, yaml_text
 from tokenworks.render_gateway import (
     GATEWAY_MOUNTS,
     drain_command,
@@ -22,6 +21,7 @@ from tokenworks.render_gateway import (
     gateway_keys_file,
     key_hash,
 )
+from tokenworks.templating import TEMPLATES, lua_text, render, shell_text, yaml_text
 
 from .harness import CHAT, KEYS, LOOPBACK, engines_of, keys_file, plan_for
 

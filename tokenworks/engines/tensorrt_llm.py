@@ -19,8 +19,8 @@ ALIVE_PATH = "/health"
 METRICS_PATH = "/prometheus/metrics"
 SERVED_PATHS = ("/v1/chat/completions", "/v1/completions")
 
-MINIMUM_DRIVER_MAJOR = {"1.1": 580, "1.2": 580}
-"""Driver floor by release series: 1.1 is CUDA 13.0, 1.2 is CUDA 13.1, and CUDA 13 needs 580."""
+CUDA_RELEASE = {"1.1": "13.0", "1.2": "13.1"}
+"""CUDA release in the image of each release series."""
 
 MINIMUM_COMPUTE_CAPABILITY = (8, 0)
 """Ampere and later; nvidia.github.io/TensorRT-LLM/supported-hardware.html."""
@@ -64,9 +64,9 @@ ACTIVATION_COEFFICIENTS = {1: 11.0, 2: 6.5, 4: 5.0, 8: 5.0}
 MINIMUM_ACTIVATION_BYTES = 70 * 2**20
 
 
-def minimum_driver_major(version: str) -> int | None:
-    """The oldest driver branch that carries a release, or None for an unknown series."""
-    return MINIMUM_DRIVER_MAJOR.get(".".join(version.split(".")[:2]))
+def cuda_release(version: str) -> str | None:
+    """The CUDA release in the image of an engine version, or None for an unknown series."""
+    return CUDA_RELEASE.get(".".join(version.split(".")[:2]))
 
 
 def command(model_path: str, config_path: str) -> tuple[str, ...]:

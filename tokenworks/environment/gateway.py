@@ -16,8 +16,8 @@ from tokenworks.environment.values import (
     Percentage,
     RelativePath,
     SecretKey,
+    Switch,
     UrlPath,
-    YesOrNo,
 )
 
 Text = Annotated[str, Field(strict=True, min_length=1)]
@@ -50,7 +50,7 @@ class Tenant(Section):
         default=None,
         description="Prompt and output tokens in a minute, over all gateways; left out, no limit.",
     )
-    restricted: YesOrNo = Field(
+    restricted: Switch = Field(
         default=False, description="Whether every request must stay self-hosted."
     )
     cache: Literal["isolated", "shared"] = Field(

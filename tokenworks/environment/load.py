@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from tokenworks.environment.jwks import read_jwks
 from tokenworks.environment.load_test import LoadTest, read_load_test
 from tokenworks.environment.model_files import ModelFiles, read_model_files
+from tokenworks.environment.platform_keys import platform_problems
 from tokenworks.environment.sections import Environment, Model
 from tokenworks.environment.weights import Manifest, read_manifest
 from tokenworks.environment.yaml_source import KeyPath, YamlSource, read_yaml, spell
@@ -23,6 +24,8 @@ from tokenworks.errors import ConfigError, Problem
 
 SUFFIX = ".yaml"
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
+_SECRET_PLACES = {"api_keys", "credential", "private_key", "key_file", "kubeconfig"}
+"""Keys that name a secret or its file, where somebody may have written the secret itself."""
 RESERVED_NAMES = ("env", "passphrase", "state")
 """Names of what lies beside the environments' own folders in ``.tokenworks``."""
 
@@ -65,8 +68,9 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
     load_tests = _load_tests(environment, source, problems)
     model_files = _model_files(environment, source, problems)
     jwks = _jwks(environment, source, problems)
+    problems += platform_problems(environment, source)
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0))
     return LoadedEnvironment(
         name=name,
         environment=environment,
@@ -159,7 +163,7 @@ def _plain(kind: str, context: dict[str, Any], message: str) -> tuple[str, str]:
 
 def _shown(path: KeyPath, value: Any) -> str | None:
     """What was given, unless it stands where somebody may have written a secret."""
-    if "api_keys" in path or "credential" in path:
+    if _SECRET_PLACES & set(path):
         return None
     text = repr(value) if isinstance(value, str) else str(value)
     if isinstance(value, (dict, list)):

@@ -7,16 +7,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tokenworks.environment.gateway import Gateway
+from tokenworks.environment.gateway import Gateway, SecretReference
 from tokenworks.environment.section import Section
 from tokenworks.environment.values import (
+    Address,
+    ClassName,
     Count,
     Currency,
     Day,
     ExactVersion,
     Hours,
+    JumpHost,
+    LockName,
     Money,
     Name,
+    NodeName,
+    OwnFile,
     Percent,
     Positive,
     Ratio,
@@ -24,7 +30,23 @@ from tokenworks.environment.values import (
     Repository,
     Revision,
     Switch,
+    UserName,
 )
+
+
+class Machine(Section):
+    """One machine that exists, and is a node of the cluster."""
+
+    name: NodeName = Field(description="Name of the node, as Kubernetes knows it.")
+    address: Address = Field(description="Host name or IP address at which SSH answers.")
+    jump_host: JumpHost | None = Field(
+        default=None, description="Way to this machine, where it is not that of ssh.jump_host."
+    )
+    failure_domain: Name | None = Field(
+        default=None,
+        description="Machines that may be down at the same time, such as a rack; left out, one "
+        "machine is changed at a time.",
+    )
 
 
 class NodePool(Section):
@@ -34,10 +56,31 @@ class NodePool(Section):
     instance: Annotated[str, Field(strict=True)] = Field(
         description="Instance type, which fixes GPU, GPU count, processors and memory."
     )
-    nodes: Count = Field(description="Number of nodes.")
-    driver_version: ExactVersion = Field(
-        description="Exact NVIDIA driver version on the nodes, such as 580.126.20."
+    nodes: Count | None = Field(
+        default=None, description="Number of nodes; on platform hosts the machines are listed."
     )
+    driver_version: ExactVersion | None = Field(
+        default=None,
+        description="Exact NVIDIA driver version on the nodes, such as 580.126.20; on platform "
+        "hosts it is that of the host lock.",
+    )
+    machines: Annotated[tuple[Machine, ...], Field(min_length=1)] | None = Field(
+        default=None, description="The machines of the pool, on platform hosts."
+    )
+    host_lock: LockName | None = Field(
+        default=None,
+        description="Lock with every package of the machines, hosts/<name>.yaml beside this file.",
+    )
+    host_settings: RelativePath | None = Field(
+        default=None,
+        description="Settings of the machines that no lock holds, such as thresholds of the gate, "
+        "in a file beside this one.",
+    )
+
+    @property
+    def size(self) -> int:
+        """Number of nodes, whether they are counted or listed."""
+        return len(self.machines) if self.machines is not None else self.nodes or 0
 
 
 class Engine(Section):
@@ -216,11 +259,53 @@ class StartUp(Section):
     )
 
 
+class Ssh(Section):
+    """How the machines are reached; host keys are always checked."""
+
+    user: UserName = Field(description="Account that may use sudo without a password.")
+    known_hosts: RelativePath = Field(
+        description="Host keys of the machines and jump hosts, in OpenSSH's format, beside this "
+        "file."
+    )
+    key_file: OwnFile | None = Field(
+        default=None,
+        description="Path of a private key without passphrase; left out, ssh-agent's are used.",
+    )
+    jump_host: JumpHost | None = Field(default=None, description="Way to the machines.")
+
+
+class CertificateReference(Section):
+    """The gateway's certificate, and where its key is kept."""
+
+    chain: RelativePath = Field(description="Certificate chain in PEM, beside this file.")
+    private_key: SecretReference = Field(description="Where the private key is kept.")
+
+
+class Cluster(Section):
+    """A Kubernetes cluster that exists, and what it offers."""
+
+    kubeconfig: OwnFile = Field(description="Path of the credentials of the cluster.")
+    weights_storage_class: ClassName = Field(
+        description="StorageClass whose volumes many nodes can read; weights lie there."
+    )
+    load_balancer_class: ClassName = Field(
+        description="Class of internal load balancers, such as kube-vip.io/kube-vip-class."
+    )
+    certificate: CertificateReference = Field(description="What the gateway shows its callers.")
+
+
 class Environment(Section):
     """One deployable whole."""
 
-    platform: Literal["simulated"] = Field(
-        description="Where it runs: simulated is a local control plane with fake GPU nodes."
+    platform: Literal["simulated", "hosts"] = Field(
+        description="Where it runs: simulated is a local control plane with fake GPU nodes, hosts "
+        "are machines that exist, reached by SSH, in a cluster that exists."
+    )
+    ssh: Ssh | None = Field(
+        default=None, description="How the machines of platform hosts are reached."
+    )
+    cluster: Cluster | None = Field(
+        default=None, description="The cluster that the machines of platform hosts belong to."
     )
     node_pools: Annotated[tuple[NodePool, ...], Field(min_length=1)]
     weights_storage: WeightsStorage

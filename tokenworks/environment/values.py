@@ -112,6 +112,92 @@ SecretKey = Annotated[
     ),
 ]
 
+NodeName = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+            "is not the name of a Kubernetes node",
+            "write it as `kubectl get nodes` prints it",
+        )
+    ),
+]
+
+# What follows ends up in arguments of ssh: nothing in it may look like an option.
+Address = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7}",
+            "is not an address",
+            "write a host name or an IP address, without user and port",
+        )
+    ),
+]
+
+JumpHost = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"([a-z_][a-z0-9_-]{0,31}@)?[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?(:[0-9]{1,5})?",
+            "is not a jump host",
+            "write user@host:port; user and port may be left out",
+        )
+    ),
+]
+
+UserName = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"[a-z_][a-z0-9_-]{0,31}",
+            "is not a user name",
+            "write the account that may use sudo without a password",
+        )
+    ),
+]
+
+# A path is a reference; the key or certificate itself would have line breaks and blanks.
+OwnFile = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"(~/|/)[\w./@+-]+",
+            "is not the path of a file on this machine",
+            "write an absolute path or one that starts with ~/, never the content",
+        )
+    ),
+]
+
+LockName = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"[a-z0-9][a-z0-9.-]{0,62}",
+            "is not the name of a host lock",
+            "write the name of a file in hosts/ beside this file, without .yaml",
+        )
+    ),
+]
+
+ClassName = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"[a-z0-9]([-a-z0-9./]{0,251}[a-z0-9])?",
+            "is not the name of a class",
+            "write it as the cluster knows it",
+        )
+    ),
+]
+
 HttpsUrl = Annotated[
     str,
     Strict(),
@@ -143,8 +229,6 @@ Claim = Annotated[
         )
     ),
 ]
-
-YesOrNo = Annotated[bool, Strict()]
 
 Percentage = Annotated[int, Strict(), Field(ge=0, le=100)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tokenworks.operations.session import SHELL_FILE
+from tokenworks.plan.types import Plan
 from tokenworks.workspace import PROGRAMS, Workspace, stack_name
 
 
@@ -18,13 +19,16 @@ def by_hand(workspace: Workspace, environment: str, platform: str, verb: str) ->
     return "\n".join([_source(workspace), *commands])
 
 
-def next_steps(workspace: Workspace, environment: str) -> str:
+def next_steps(workspace: Workspace, plan: Plan) -> str:
     """What to look at once an environment is up."""
+    environment = plan.environment
+    local = workspace.kubeconfig(environment)
+    kubeconfig = plan.cluster.kubeconfig if plan.cluster else local
     return "\n".join(
         [
             f"{environment} is up. Next:",
             f"  {_source(workspace)}",
-            f"  kubectl --kubeconfig {workspace.kubeconfig(environment)} get pods --all-namespaces",
+            f"  kubectl --kubeconfig {kubeconfig} get pods --all-namespaces",
             "  pulumi stack ls",
             f"  tokenworks doctor {environment}",
             f"  tokenworks down {environment}",

@@ -33,17 +33,28 @@ class Finding:
 
 def examine(workspace: Workspace, plan: Plan, tools: tuple[ToolStatus, ...]) -> list[Finding]:
     """Everything about one environment, from tools to pods, without changing anything."""
-    cluster = LocalCluster(plan.environment, workspace.root)
-    status = cluster.status()
-    findings = [*_tools(tools), _cluster(plan.environment, status)]
+    cluster, kubeconfig = _any_cluster(workspace, plan)
+    findings = [*_tools(tools), cluster]
     findings += [_stack(workspace, plan.environment, p) for p in PROGRAMS[plan.platform]]
     kubectl = next((tool.path for tool in tools if tool.name == "kubectl"), None)
-    if status.state is State.RUNNING and kubectl:
-        findings += _workloads(plan, kubectl, cluster.kubeconfig)
+    if cluster.well and kubectl:
+        findings += _workloads(plan, kubectl, kubeconfig)
     else:
         reason = "the cluster does not run" if kubectl else "there is no kubectl"
         findings.append(Finding(subject="workloads", well=None, seen=f"not looked at: {reason}"))
     return findings
+
+
+def _any_cluster(workspace: Workspace, plan: Plan) -> tuple[Finding, Path]:
+    """What is known of the environment's cluster, and its credentials."""
+    if plan.cluster is None:
+        local = LocalCluster(plan.environment, workspace.root)
+        return _cluster(plan.environment, local.status()), local.kubeconfig
+    kubeconfig = Path(plan.cluster.kubeconfig).expanduser()
+    there = kubeconfig.is_file()
+    seen = f"credentials {'in' if there else 'missing at'} {kubeconfig}"
+    remedy = "" if there else "put the cluster's kubeconfig there"
+    return Finding(subject="cluster", well=there, seen=seen, remedy=remedy), kubeconfig
 
 
 def _tools(tools: tuple[ToolStatus, ...]) -> list[Finding]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
+from tokenworks.environment.sections import Environment
 from tokenworks.errors import OperationError
-from tokenworks.local_cluster import LocalCluster, State
+from tokenworks.local_cluster import State
 from tokenworks.operations.objects import our_objects
 from tokenworks.operations.session import Session
 from tokenworks.workspace import PROGRAMS, stack_name
@@ -14,15 +16,23 @@ TIDY_UP_SECONDS = 10
 """Controllers remove what belonged to deleted objects a moment later."""
 
 
-def take_down(session: Session, environment: str, platform: str) -> None:
+def take_down(session: Session, name: str, environment: Environment) -> None:
     """Delete everything of an environment; its keys and certificate stay for the next time.
+
+    Machines that exist keep their drivers, and a cluster that exists is not deleted.
 
     Raises:
         OperationError: something of ours is left in the cluster, which then stays as it is.
     """
-    cluster = session.cluster(environment)
-    stacks = [stack_name(environment, program) for program in reversed(PROGRAMS[platform])]
+    stacks = [stack_name(name, program) for program in reversed(PROGRAMS[environment.platform])]
     existing = [stack for stack in stacks if stack in session.stacks.names()]
+    if environment.cluster is not None:
+        kubeconfig = Path(environment.cluster.kubeconfig).expanduser()
+        _destroy(session, existing)
+        _refuse_leftovers(session, name, kubeconfig, name)
+        session.say(f"{name}: no object of it is left; its machines and cluster stay as they are")
+        return
+    cluster = session.cluster(name)
     if cluster.status().state is State.ABSENT:
         for stack in existing:
             session.stacks.forget(stack)
@@ -30,26 +40,36 @@ def take_down(session: Session, environment: str, platform: str) -> None:
         cluster.delete()
         return
     cluster.ensure_running(session.toolbox, session.say)
-    for stack in existing:
+    _destroy(session, existing)
+    _refuse_leftovers(session, name, cluster.kubeconfig, None)
+    cluster.delete()
+    session.say(f"{name}: no object is left, and its cluster is deleted")
+
+
+def _destroy(session: Session, stacks: list[str]) -> None:
+    for stack in stacks:
         begun, count = time.monotonic(), session.stacks.resources(stack)
         session.stacks.destroy(stack, planned=count)
         session.say(f"{stack}: {count} deleted ({time.monotonic() - begun:.0f} s)")
-    left = _left(session, cluster)
+
+
+def _refuse_leftovers(
+    session: Session, name: str, kubeconfig: Path, environment: str | None
+) -> None:
+    left = _left(session, kubeconfig, environment)
     if left:
         raise OperationError(
-            f"{environment} is not empty",
+            f"{name} is not empty",
             reason=f"still there: {', '.join(left)}",
-            remedy=f"delete them with kubectl and run `tokenworks down {environment}` again",
+            remedy=f"delete them with kubectl and run `tokenworks down {name}` again",
         )
-    cluster.delete()
-    session.say(f"{environment}: no object is left, and its cluster is deleted")
 
 
-def _left(session: Session, cluster: LocalCluster) -> tuple[str, ...]:
+def _left(session: Session, kubeconfig: Path, environment: str | None) -> tuple[str, ...]:
     """Objects of ours that are still there once controllers have had time to tidy up."""
     deadline = time.monotonic() + TIDY_UP_SECONDS
     kubectl = session.toolbox.path("kubectl")
-    while left := our_objects(kubectl, cluster.kubeconfig):
+    while left := our_objects(kubectl, kubeconfig, environment=environment):
         if time.monotonic() > deadline:
             return left
         time.sleep(0.5)

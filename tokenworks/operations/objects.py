@@ -8,13 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from tokenworks.errors import OperationError
+from tokenworks.naming import ENVIRONMENT_LABEL
 
 OURS = "app.kubernetes.io/part-of=tokenworks"
 
 
-def our_objects(kubectl: Path, kubeconfig: Path) -> tuple[str, ...]:
-    """``kind/name`` or ``kind/namespace/name`` of every object that carries our label, sorted."""
-    return tuple(sorted(spell(each) for each in objects(kubectl, kubeconfig, selector=OURS)))
+def our_objects(
+    kubectl: Path, kubeconfig: Path, *, environment: str | None = None
+) -> tuple[str, ...]:
+    """``kind/name`` or ``kind/namespace/name`` of every object that carries our label, sorted.
+
+    With an environment only its own count: a cluster that exists may hold others.
+    """
+    selector = OURS if environment is None else f"{OURS},{ENVIRONMENT_LABEL}={environment}"
+    return tuple(sorted(spell(each) for each in objects(kubectl, kubeconfig, selector=selector)))
 
 
 def objects(

@@ -17,7 +17,7 @@ def preview(session: Session, plan: Plan) -> dict[str, Changes]:
     Raises:
         OperationError: the cluster exists and does not run, so that it cannot be asked.
     """
-    state = session.cluster(plan.environment).status().state
+    state = _state(session, plan)
     if state not in (State.ABSENT, State.RUNNING):
         raise OperationError(
             f"preview of {plan.environment}",
@@ -33,3 +33,10 @@ def preview(session: Session, plan: Plan) -> dict[str, Changes]:
         else:
             changes[stack] = Changes(create=len(recording.resources) + 1)
     return changes
+
+
+def _state(session: Session, plan: Plan) -> State:
+    """State of the environment's cluster; one that exists is not ours to start, and so runs."""
+    if plan.cluster is not None:
+        return State.RUNNING
+    return session.cluster(plan.environment).status().state

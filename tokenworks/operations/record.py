@@ -9,7 +9,7 @@ import pulumi
 from tokenworks.check.mocks import record_run
 from tokenworks.check.recording import Recording
 from tokenworks.plan.types import Plan
-from tokenworks.platforms import simulated
+from tokenworks.platforms.choice import platform_parts
 from tokenworks.programs.context import Certificate, Context
 from tokenworks.programs.entry import program_of
 from tokenworks.workspace import PROGRAMS, PROJECT, Workspace, stack_name
@@ -42,9 +42,12 @@ def _run(program: str, workspace: Workspace, plan: Plan) -> None:
 
 
 def _context(workspace: Workspace, plan: Plan) -> Context:
+    parts = platform_parts(workspace, plan)
     return Context(
+        workspace=workspace,
         plan=plan,
-        provider=simulated.provider(workspace, plan.environment),
+        provider=parts.provider,
+        load_balancer=parts.load_balancer,
         certificate=lambda: Certificate(
             chain=PLACEHOLDER, private_key=pulumi.Output.secret(PLACEHOLDER)
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from tokenworks.errors import OperationError
 from tokenworks.local_cluster import LocalCluster, State
@@ -27,11 +28,7 @@ def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> dict[str,
         program: len(recording.resources) + 1  # the stack itself is a resource, too
         for program, recording in record_environment(session.workspace, plan).items()
     }
-    cluster = session.cluster(plan.environment)
-    if confirm is not None:
-        _ask_about_cluster(session, cluster, plan, planned, confirm)
-    _prepare_secrets(session, plan)
-    started = cluster.ensure_running(session.toolbox, session.say)
+    is_new = _ready_cluster(session, plan, planned, confirm)
     changes: dict[str, Changes] = {}
     for program in PROGRAMS[plan.platform]:
         stack = stack_name(plan.environment, program)
@@ -40,10 +37,35 @@ def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> dict[str,
         begun = time.monotonic()
         # A new cluster is empty, whatever the state remembers of an earlier one.
         changes[stack] = session.stacks.update(
-            stack, planned=planned[program], refresh=started.created and _has_state(session, stack)
+            stack, planned=planned[program], refresh=is_new and _has_state(session, stack)
         )
         session.say(f"{stack}: {describe(changes[stack])} ({time.monotonic() - begun:.0f} s)")
     return changes
+
+
+def _ready_cluster(
+    session: Session, plan: Plan, planned: dict[str, int], confirm: Confirm | None
+) -> bool:
+    """Have a cluster to bring the environment up in; returns whether it is a new one."""
+    if plan.cluster is not None:
+        _find_credentials(plan.cluster.kubeconfig)
+        _make_keys(session, plan)
+        return False
+    cluster = session.cluster(plan.environment)
+    if confirm is not None:
+        _ask_about_cluster(session, cluster, plan, planned, confirm)
+    _make_certificate(session, plan)
+    _make_keys(session, plan)
+    return cluster.ensure_running(session.toolbox, session.say).created
+
+
+def _find_credentials(kubeconfig: str) -> None:
+    if not Path(kubeconfig).expanduser().is_file():
+        raise OperationError(
+            f"credentials {kubeconfig}",
+            reason="there is no such file on this machine",
+            remedy="put the cluster's kubeconfig there, or correct cluster.kubeconfig",
+        )
 
 
 def describe(changes: Changes) -> str:
@@ -91,12 +113,16 @@ def _has_state(session: Session, stack: str) -> bool:
     return session.stacks.resources(stack) > 0
 
 
-def _prepare_secrets(session: Session, plan: Plan) -> None:
-    """The gateway's certificate and every tenant's key, made once and kept."""
+def _make_certificate(session: Session, plan: Plan) -> None:
+    """A certificate by a local CA, made once and kept."""
     folder = session.workspace.certificates(plan.environment)
     now = datetime.datetime.now(datetime.UTC)
     if ensure_certificate(folder, plan.gateway.hostname, now):
         session.say(f"certificate for {plan.gateway.hostname} made, signed by {folder / 'ca.crt'}")
+
+
+def _make_keys(session: Session, plan: Plan) -> None:
+    """Every tenant's API keys, made once and kept."""
     stack = stack_name(plan.environment, "serving")
     names = [name for tenant in plan.gateway.tenants for name in tenant.key_secrets]
     for name in session.stacks.ensure_secrets(stack, names):

@@ -166,9 +166,9 @@ def _unused(
     prices = {node.pool: node for node in cost.nodes}
     for index, pool in enumerate(loaded.environment.node_pools):
         each = instances()[pool.instance].gpu_count
-        gpus = pool.nodes * each
+        gpus = pool.size * each
         used = sum(one.demand.gpus for one in ready if one.pool.name == pool.name)
-        if gpus - used < each or (pool.nodes == 1 and used):
+        if gpus - used < each or (pool.size == 1 and used):
             continue
         price = prices.get(pool.name)
         unused = None

@@ -16,6 +16,7 @@ from tokenworks.facts.gpus import GPUS, Gpu
 from tokenworks.facts.instances import Instance, instances
 from tokenworks.facts.models import BYTES_PER_PARAMETER
 from tokenworks.facts.shipped_models import model_shapes
+from tokenworks.hosts.compatibility import cuda_misfits
 from tokenworks.plan import sizes
 from tokenworks.plan.case import Case, Place, Refused, Shape
 from tokenworks.plan.fitting import Fit, fit
@@ -158,13 +159,13 @@ def _unknown_references(
             remedy="name its config.json in weights.config, or use one of the "
             f"{len(known)} that are known, such as {', '.join(near)}",
         )
-    if tensorrt_llm.minimum_driver_major(model.engine.version) is None:
+    if tensorrt_llm.cuda_release(model.engine.version) is None:
         yield place.problem(
             "engine",
             "version",
             given=model.engine.version,
             reason="is a release whose driver floor is unknown",
-            remedy=f"use a release of {', '.join(tensorrt_llm.MINIMUM_DRIVER_MAJOR)}",
+            remedy=f"use a release of {', '.join(tensorrt_llm.CUDA_RELEASE)}",
         )
     elif locked is None:
         yield place.problem(
@@ -178,15 +179,7 @@ def _unknown_references(
 
 def _mismatches(case: Case) -> Iterable[Problem]:
     model, pool = case.model, case.pool
-    floor = tensorrt_llm.minimum_driver_major(model.engine.version) or 0
-    if int(pool.driver_version.split(".")[0]) < floor:
-        yield case.place.problem(
-            "engine",
-            "version",
-            given=model.engine.version,
-            reason=f"needs driver {floor} or newer, pool {pool.name} has {pool.driver_version}",
-            remedy=f"raise driver_version of the pool to {floor} or newer",
-        )
+    yield from _driver_too_old(case)
     lowest = tensorrt_llm.MINIMUM_COMPUTE_CAPABILITY
     capability = case.instance.compute_capability
     if tuple(int(part) for part in capability.split(".")) < lowest:
@@ -222,6 +215,20 @@ def _architecture(case: Case) -> Iterable[Problem]:
         f"{case.model.engine.name} serves and the memory law knows",
         remedy=f"use a model of one such as {', '.join(near)}",
     )
+
+
+def _driver_too_old(case: Case) -> Iterable[Problem]:
+    """Whether the pool's driver cannot carry the CUDA release in the engine's image."""
+    model, pool = case.model, case.pool
+    cuda = tensorrt_llm.cuda_release(model.engine.version) or ""
+    for misfit in cuda_misfits(pool.driver_version or "0", cuda):
+        yield case.place.problem(
+            "engine",
+            "version",
+            given=model.engine.version,
+            reason=f"cannot run on pool {pool.name}: driver {misfit.given} {misfit.reason}",
+            remedy=misfit.remedy,
+        )
 
 
 def _check_weights(case: Case) -> None:

@@ -91,7 +91,7 @@ class Case:
     @property
     def machines(self) -> Machines:
         """The nodes of the pool."""
-        return machines(self.instance, self.pool.nodes)
+        return machines(self.instance, self.pool.size)
 
     @property
     def wanted(self) -> Wanted:

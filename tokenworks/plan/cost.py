@@ -177,7 +177,7 @@ def _node_cost(pool: NodePool, section: Cost) -> NodeCost | None:
         hour, source = price.per_hour, f"{price.source}, {price.region}, {price.date}"
     else:
         return None
-    return NodeCost(pool=pool.name, nodes=pool.nodes, per_node_hour=hour, source=source)
+    return NodeCost(pool=pool.name, nodes=pool.size, per_node_hour=hour, source=source)
 
 
 def _month(nodes: Iterable[NodeCost], section: Cost) -> MonthlyCost:

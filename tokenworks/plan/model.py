@@ -78,7 +78,7 @@ def model_plan(
     image = _image(ready)
     weights = _weights(model.name, ready.case.manifest)
     config = _config_file(ready, tenants=len(loaded.environment.gateway.tenants))
-    room = Room(nodes=ready.pool.nodes, gpus_per_node=ready.instance.gpu_count)
+    room = Room(nodes=ready.pool.size, gpus_per_node=ready.instance.gpu_count)
     return ModelPlan(
         name=model.name,
         engine=engine.name,

@@ -63,6 +63,13 @@ def gpu_nodes(plan: Plan, pool: PoolPlan) -> tuple[NodePlan, ...]:
     )
 
 
+def machine_labels(plan: Plan, pool: PoolPlan) -> dict[str, dict[str, str]]:
+    """Labels of each machine's node, by its name; all others are the kubelet's and NVIDIA's."""
+    labels = {ENVIRONMENT_LABEL: plan.environment, POOL_LABEL: pool.name}
+    machines = pool.hosts.machines if pool.hosts else ()
+    return {machine.name: dict(labels) for machine in machines}
+
+
 def system_nodes(plan: Plan) -> tuple[NodePlan, ...]:
     """Nodes without GPUs, for the gateway and whatever else needs none."""
     return tuple(

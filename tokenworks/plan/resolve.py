@@ -11,25 +11,36 @@ from tokenworks.environment.sections import NodePool, StartUp
 from tokenworks.errors import ConfigError, Problem
 from tokenworks.facts.gpus import GPUS
 from tokenworks.facts.instances import instances
+from tokenworks.hosts.beside import NO_HOSTS, HostFiles
 from tokenworks.plan.advice import advices
 from tokenworks.plan.candidate import Candidate, candidate, notes
 from tokenworks.plan.capacity import capacity_problems, sized
 from tokenworks.plan.cost import cost_plan, cost_problems
 from tokenworks.plan.gateway import gateway_plan
 from tokenworks.plan.gateway_problems import gateway_problems
+from tokenworks.plan.hosts import (
+    access_plan,
+    cluster_plan,
+    driver_version,
+    host_notes,
+    host_pool_plan,
+    host_problems,
+)
 from tokenworks.plan.model import model_plan
 from tokenworks.plan.placement import Demand, Room, unplaceable
 from tokenworks.plan.types import Decided, Plan, PoolPlan
 from tokenworks.sizing.cold_start import cold_start
 
 
-def resolve(loaded: LoadedEnvironment, lock: Lock) -> Plan:
+def resolve(loaded: LoadedEnvironment, lock: Lock, files: HostFiles = NO_HOSTS) -> Plan:
     """Decide everything about an environment; pure, so two runs give the same plan.
+
+    ``files`` are the host locks that its node pools name.
 
     Raises:
         ConfigError: with every problem, each at its key path and line.
     """
-    ready = _fitting(loaded, lock)
+    ready = _fitting(loaded, lock, files)
     rate = loaded.environment.weights_storage.read_mib_per_second
     measured = (loaded.environment.start_up or StartUp()).model_dump()
     times = [cold_start(one.case.manifest.total_bytes, rate, **measured) for one in ready]
@@ -42,7 +53,9 @@ def resolve(loaded: LoadedEnvironment, lock: Lock) -> Plan:
         environment=loaded.name,
         platform=loaded.environment.platform,
         weights_read_mib_per_second=rate,
-        pools=tuple(_pool_plan(pool, ready) for pool in loaded.environment.node_pools),
+        pools=tuple(
+            _pool_plan(loaded, pool, ready, files) for pool in loaded.environment.node_pools
+        ),
         models=tuple(
             model_plan(loaded, one, _demands(ready, one.candidate.pool.name), start)
             for one, start in zip(fleet, times, strict=True)
@@ -53,19 +66,22 @@ def resolve(loaded: LoadedEnvironment, lock: Lock) -> Plan:
             "one for each gateway pod and at least two, so that losing a node leaves a gateway",
         ),
         cost=cost,
-        notes=tuple(note for one in ready for note in notes(one)),
+        notes=(*(note for one in ready for note in notes(one)), *host_notes(loaded, files)),
         advice=advices(loaded, fleet, times, cost),
+        access=access_plan(loaded),
+        cluster=cluster_plan(loaded),
     )
 
 
-def _fitting(loaded: LoadedEnvironment, lock: Lock) -> list[Candidate]:
+def _fitting(loaded: LoadedEnvironment, lock: Lock, files: HostFiles) -> list[Candidate]:
     """Every model, ready to be sized; or every reason why one of them cannot be."""
-    pools = _known_pools(loaded)
+    pools = _known_pools(loaded, files)
     judged = [candidate(loaded, i, pools, lock) for i in range(len(loaded.environment.models))]
     ready = [one for one in judged if isinstance(one, Candidate)]
     _refuse(
         [
             *_pool_problems(loaded),
+            *host_problems(loaded, files),
             *(problem for one in judged if not isinstance(one, Candidate) for problem in one),
             *capacity_problems(loaded, ready),
             *gateway_problems(loaded, lock),
@@ -80,9 +96,9 @@ def _refuse(problems: list[Problem]) -> None:
         raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0))
 
 
-def _known_pools(loaded: LoadedEnvironment) -> dict[str, NodePool]:
+def _known_pools(loaded: LoadedEnvironment, files: HostFiles) -> dict[str, NodePool]:
     return {
-        pool.name: pool
+        pool.name: pool.model_copy(update={"driver_version": driver_version(pool, files)})
         for pool in loaded.environment.node_pools
         if pool.instance in instances() and instances()[pool.instance].gpu in GPUS
     }
@@ -115,7 +131,7 @@ def _placement_problems(
 ) -> Iterable[Problem]:
     for pool in loaded.environment.node_pools:
         shape = instances()[pool.instance]
-        room = Room(nodes=pool.nodes, gpus_per_node=shape.gpu_count)
+        room = Room(nodes=pool.size, gpus_per_node=shape.gpu_count)
         demands = _demands(candidates, pool.name)
         stuck = unplaceable(room, demands)
         if stuck is None:
@@ -123,11 +139,11 @@ def _placement_problems(
         index = next(c.index for c in candidates if c.model.name == stuck.model)
         asked = sum(demand.gpus for demand in demands)
         if asked > room.gpus:
-            reason = f"is short of GPUs: {asked} are asked of {pool.nodes} x {room.gpus_per_node}"
+            reason = f"is short of GPUs: {asked} are asked of {pool.size} x {room.gpus_per_node}"
         else:
             reason = (
                 f"may leave {stuck.model} without {stuck.gpus_per_replica} free GPUs on any one "
-                f"node, once smaller replicas are spread over all {pool.nodes}"
+                f"node, once smaller replicas are spread over all {pool.size}"
             )
         yield loaded.source.problem(
             ("models", index, "node_pool"),
@@ -146,13 +162,16 @@ def _enough_nodes(room: Room, demands: list[Demand]) -> int:
     return nodes
 
 
-def _pool_plan(pool: NodePool, candidates: list[Candidate]) -> PoolPlan:
-    shape = instances()[pool.instance]
+def _pool_plan(
+    loaded: LoadedEnvironment, pool: NodePool, candidates: list[Candidate], files: HostFiles
+) -> PoolPlan:
+    shape, ssh = instances()[pool.instance], loaded.environment.ssh
     return PoolPlan(
         name=pool.name,
         instance=shape,
         gpu=GPUS[shape.gpu],
-        driver_version=pool.driver_version,
-        nodes=pool.nodes,
+        driver_version=driver_version(pool, files),
+        nodes=pool.size,
         gpus_used=sum(demand.gpus for demand in _demands(candidates, pool.name)),
+        hosts=host_pool_plan(pool, ssh.jump_host if ssh else None, files),
     )

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from tokenworks.engines.replica_memory import MemoryBudget
 from tokenworks.facts.gpus import Gpu
 from tokenworks.facts.instances import Instance
+from tokenworks.hosts.inventory import Host
+from tokenworks.hosts.lock import HostLock
+from tokenworks.hosts.settings import HostSettings
 from tokenworks.sizing.advice import Advice
 from tokenworks.sizing.capacity import Surge
 from tokenworks.sizing.cold_start import ColdStart
@@ -48,6 +51,36 @@ class Image:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HostPoolPlan:
+    """The machines of one pool, and what they are to have."""
+
+    lock_name: str
+    lock: HostLock
+    settings: HostSettings
+    machines: tuple[Host, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostAccess:
+    """How machines are reached; paths of what is beside the environment are relative to it."""
+
+    user: str
+    known_hosts: str
+    key_file: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterPlan:
+    """A cluster that exists, by reference."""
+
+    kubeconfig: str
+    weights_storage_class: str
+    load_balancer_class: str
+    certificate_chain: str
+    certificate_key_secret: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class PoolPlan:
     """GPU nodes of one kind, and how many of their GPUs are spoken for."""
 
@@ -57,6 +90,7 @@ class PoolPlan:
     driver_version: str
     nodes: int
     gpus_used: int
+    hosts: HostPoolPlan | None = None
 
     @property
     def gpus(self) -> int:
@@ -281,3 +315,5 @@ class Plan:
     cost: CostPlan
     notes: tuple[str, ...]
     advice: tuple[Advice, ...]
+    access: HostAccess | None = None
+    cluster: ClusterPlan | None = None

@@ -3,31 +3,60 @@
 from __future__ import annotations
 
 import pulumi
+from pulumi_kubernetes.node.v1 import RuntimeClass
 from pulumi_kubernetes.scheduling.v1 import PriorityClass
 from pulumi_kubernetes.storage.v1 import StorageClass
 
 from tokenworks import naming
 from tokenworks.components.gpu_nodes import SimulatedNodes, SimulatedNodesArgs
+from tokenworks.components.host_pool import HostPool, HostPoolArgs
 from tokenworks.components.namespace import GuardedNamespace, GuardedNamespaceArgs
-from tokenworks.plan.nodes import SYSTEM_POOL, gpu_nodes, system_nodes
+from tokenworks.plan.nodes import SYSTEM_POOL, gpu_nodes, machine_labels, system_nodes
 from tokenworks.plan.priorities import ENGINE_PRIORITY, GATEWAY_PRIORITY, PriorityPlan
-from tokenworks.platforms import simulated
+from tokenworks.platforms import hosts, simulated
 from tokenworks.programs.context import Context
 
 
 def program(context: Context) -> None:
     """Create the cluster's parts and export the names that the serving program needs."""
-    plan, opts = context.plan, context.opts
-    for pool in plan.pools:
-        SimulatedNodes(pool.name, SimulatedNodesArgs(nodes=gpu_nodes(plan, pool)), opts)
-    SimulatedNodes(SYSTEM_POOL, SimulatedNodesArgs(nodes=system_nodes(plan)), opts)
+    if context.plan.cluster is None:
+        _simulated_nodes(context)
+        weights_storage: pulumi.Input[str] = _weights_storage(context).metadata.name
+    else:
+        _machines(context)
+        weights_storage = context.plan.cluster.weights_storage_class
     engines = _namespace(context, naming.ENGINES_NAMESPACE, naming.ENGINE_ROLE)
     gateway = _namespace(context, naming.GATEWAY_NAMESPACE, naming.GATEWAY_ROLE)
     pulumi.export("engines_namespace", engines.namespace)
     pulumi.export("gateway_namespace", gateway.namespace)
-    pulumi.export("weights_storage_class", _weights_storage(context).metadata.name)
+    pulumi.export("weights_storage_class", weights_storage)
     pulumi.export("engine_priority_class", _priority(context, ENGINE_PRIORITY).metadata.name)
     pulumi.export("gateway_priority_class", _priority(context, GATEWAY_PRIORITY).metadata.name)
+
+
+def _simulated_nodes(context: Context) -> None:
+    plan, opts = context.plan, context.opts
+    for pool in plan.pools:
+        SimulatedNodes(pool.name, SimulatedNodesArgs(nodes=gpu_nodes(plan, pool)), opts)
+    SimulatedNodes(SYSTEM_POOL, SimulatedNodesArgs(nodes=system_nodes(plan)), opts)
+
+
+def _machines(context: Context) -> None:
+    """Machines that exist, and the runtime that gives containers their GPUs."""
+    plan = context.plan
+    for pool in plan.pools:
+        machines = hosts.host_pool(context.workspace, plan, pool)
+        args = HostPoolArgs(pool=machines, labels=machine_labels(plan, pool))
+        pulumi.export(f"hosts_{pool.name}", HostPool(pool.name, args, context.opts).hosts)
+    RuntimeClass(
+        naming.NVIDIA_RUNTIME,
+        metadata={
+            "name": naming.NVIDIA_RUNTIME,
+            "labels": context.labels(naming.NVIDIA_RUNTIME, naming.ENGINE_ROLE),
+        },
+        handler=naming.NVIDIA_RUNTIME,
+        opts=context.opts,
+    )
 
 
 def _namespace(context: Context, name: str, role: str) -> GuardedNamespace:

@@ -1,4 +1,4 @@
-"""What every program is given: the plan, the checkout, and the way to its own cluster."""
+"""What every program is given: the checkout, the plan, and the way to its cluster."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import pulumi
 
 from tokenworks.naming import labels
 from tokenworks.plan.types import Plan
+from tokenworks.platforms.load_balancer import LoadBalancer
+from tokenworks.workspace import Workspace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,8 +25,10 @@ class Certificate:
 class Context:
     """One run of one program; the certificate is read only by the program that needs it."""
 
+    workspace: Workspace
     plan: Plan
     provider: pulumi.ProviderResource
+    load_balancer: LoadBalancer
     certificate: Callable[[], Certificate]
 
     @property

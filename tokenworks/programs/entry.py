@@ -14,7 +14,7 @@ from tokenworks.check.pins import refuse_pins
 from tokenworks.errors import ConfigError, Problem, TokenworksError
 from tokenworks.plan.types import Plan
 from tokenworks.planning import plan_environment
-from tokenworks.platforms import simulated
+from tokenworks.platforms.choice import platform_parts
 from tokenworks.programs.context import Certificate, Context
 from tokenworks.workspace import PROGRAMS, Workspace, split_stack, stack_name
 
@@ -42,12 +42,19 @@ def main() -> None:
 
 
 def _context(workspace: Workspace, plan: Plan) -> Context:
-    def certificate() -> Certificate:
-        chain, private_key = simulated.certificate(workspace, plan.environment)
-        return Certificate(chain=chain, private_key=pulumi.Output.secret(private_key))
+    parts = platform_parts(workspace, plan)
 
-    provider = simulated.provider(workspace, plan.environment)
-    return Context(plan=plan, provider=provider, certificate=certificate)
+    def certificate() -> Certificate:
+        chain, private_key = parts.certificate()
+        return Certificate(chain=chain, private_key=private_key)
+
+    return Context(
+        workspace=workspace,
+        plan=plan,
+        provider=parts.provider,
+        load_balancer=parts.load_balancer,
+        certificate=certificate,
+    )
 
 
 def _refuse_unknown(program: str, plan: Plan) -> None:

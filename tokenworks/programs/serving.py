@@ -13,7 +13,6 @@ from tokenworks.components.rate_limit import RateLimit, RateLimitArgs, RateLimit
 from tokenworks.components.weights import Weights, WeightsArgs
 from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.plan.types import ModelPlan
-from tokenworks.platforms import simulated
 from tokenworks.programs.context import Context
 from tokenworks.render import engine_files, weights_gate_files
 from tokenworks.render_gateway import (
@@ -87,7 +86,7 @@ def _gateway(context: Context, cluster: pulumi.StackReference) -> Gateway:
             credentials_file=_credentials_file(plan),
             certificate=certificate.chain,
             private_key=certificate.private_key,
-            load_balancer=simulated.LOAD_BALANCER,
+            load_balancer=context.load_balancer,
             labels=context.labels("gateway", naming.GATEWAY_ROLE),
             namespace=cluster.require_output("gateway_namespace"),
             engines_namespace=cluster.require_output("engines_namespace"),

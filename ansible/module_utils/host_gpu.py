@@ -1,0 +1,164 @@
+"""GPUs, their driver and the container runtime of a host, read as they are.
+
+Standard library only, Python 3.8 or newer: it runs on the host itself.
+"""
+
+import glob
+import os
+import re
+
+NVIDIA = "0x10de"
+PROC_DRIVER = "proc/driver/nvidia/version"
+UNITS = (
+    "containerd.service",
+    "kubelet.service",
+    "nvidia-persistenced.service",
+    "nvidia-fabricmanager.service",
+    "nvidia-cdi-refresh.path",
+    "nvidia-cdi-refresh.service",
+    "nvidia-dcgm.service",
+    "tokenworks-gpu-devices.service",
+    "tokenworks-gate.service",
+)
+
+
+# --- The driver -----------------------------------------------------------------------------------
+
+
+def pci(host, class_prefix):
+    """Return addresses and device ids of NVIDIA's devices of one class."""
+    found = {}
+    for path in host.names("sys/bus/pci/devices/*"):
+        of_class = host.word(path + "/class").startswith(class_prefix)
+        if of_class and host.word(path + "/vendor") == NVIDIA:
+            found[os.path.basename(path)] = host.word(path + "/device")
+    return found
+
+
+def loaded_driver(host):
+    """Return the version of the driver in the kernel, None where none is loaded."""
+    said = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", host.text(PROC_DRIVER) or "")
+    return said.group(1) if said else None
+
+
+def module_versions(host):
+    """Return the version of the nvidia module on disk, by kernel."""
+    found = {}
+    for path in host.names("lib/modules/*"):
+        kernel = os.path.basename(path)
+        said = host.asked("modinfo", "-b", host.root, "-k", kernel, "-F", "version", "nvidia")
+        if said and said.strip():
+            found[kernel] = said.strip().splitlines()[0]
+    return found
+
+
+def dkms(host):
+    """Return such as {"580.1/6.8.0": "installed"}, from dkms's own folders."""
+    found = {}
+    for built in host.names("var/lib/dkms/nvidia/*/*/*/module"):
+        version, kernel, machine = built.split("/")[-4:-1]
+        link = host.path(f"var/lib/dkms/nvidia/kernel-{kernel}-{machine}")
+        linked = os.path.islink(link) and version in os.readlink(link).split("/")
+        found[version + "/" + kernel] = "installed" if linked else "built"
+    for source in host.names("var/lib/dkms/nvidia/*/source"):
+        version = source.split("/")[-2]
+        if not any(name.startswith(version + "/") for name in found):
+            found[version] = "added"
+    return found
+
+
+def gpu_users(host):
+    """Return the processes that hold a GPU device file open, as "name (pid)"."""
+    users = set()
+    for link in glob.glob(host.path("proc/[0-9]*/fd/*")):
+        try:
+            target = os.readlink(link)
+        except OSError:
+            continue
+        if target.startswith("/dev/nvidia"):
+            pid = link.split("/")[-3]
+            users.add("{} ({})".format(host.word(f"proc/{pid}/comm") or "process", pid))
+    return sorted(users)
+
+
+def libraries(host):
+    """Return the versions of the management library on disk: what packages really brought."""
+    paths = host.names("usr/lib/*-linux-gnu/libnvidia-ml.so.*.*")
+    return sorted({path.split(".so.")[1] for path in paths})
+
+
+# --- Containers -----------------------------------------------------------------------------------
+
+
+def flat_toml(text):
+    """Return dotted key → value text of what ``containerd config dump`` prints.
+
+    That output has one key a line and lists on one line; this reads no more of TOML than that.
+    """
+    values, table = {}, ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            table = re.sub(r"""["']""", "", line.strip("[]").strip()) + "."
+        elif "=" in line and not line.startswith("#"):
+            key, value = line.split("=", 1)
+            values[table + key.strip().strip("\"'")] = value.strip().strip("\"'")
+    return values
+
+
+def containerd(host):
+    """Return containerd's version, its root file's schema and its merged settings; None without."""
+    said = host.asked("containerd", "--version")
+    version = re.search(r" v?(\d+\.\d+\.\d+)", said or "")
+    if not version:
+        return None
+    root = host.text("etc/containerd/config.toml")
+    schema = re.search(r"^\s*version\s*=\s*(\d+)", root or "", re.MULTILINE)
+    dump = host.asked("containerd", "config", "dump")
+    values = flat_toml(dump or "")
+    runtimes = {}
+    for key, value in values.items():
+        found = re.search(
+            r"\.containerd\.runtimes\.([^.]+)\.options\.(BinaryName|SystemdCgroup)", key
+        )
+        if found:
+            runtimes.setdefault(found.group(1), {})[found.group(2)] = value
+    return {
+        "version": version.group(1),
+        "root_present": root is not None,
+        "root_schema": int(schema.group(1)) if schema else (1 if root is not None else None),
+        "root_imports": re.findall(r"^\s*imports\s*=\s*(.+)$", root or "", re.MULTILINE),
+        "merged": dump is not None,
+        "imports": values.get("imports", ""),
+        "disabled_plugins": values.get("disabled_plugins", ""),
+        "cdi": first_ending(values, ".enable_cdi") == "true",
+        "runtimes": runtimes,
+        "drop_ins": host.names("etc/containerd/con*.d/*.toml"),
+    }
+
+
+def first_ending(values, ending):
+    """Return the value of the first key with this ending."""
+    return next((value for key, value in values.items() if key.endswith(ending)), None)
+
+
+def cdi_specs(host):
+    """Return the number of devices in each CDI specification of NVIDIA's."""
+    found = {}
+    for path in host.names("etc/cdi/*") + host.names("run/cdi/*") + host.names("var/run/cdi/*"):
+        text = host.text(path) or ""
+        if "nvidia.com/" in text:
+            found[path.replace("/var/run/", "/run/")] = len(
+                re.findall(r"^\s+(?:- )?\"?name\"?: ", text, re.MULTILINE)
+            )
+    return found
+
+
+def units(host, field):
+    """Return a field of each unit of concern that exists, such as ActiveState or UnitFileState."""
+    said = host.asked("systemctl", "show", f"--property=Id,LoadState,{field}", *UNITS) or ""
+    found = {}
+    for paragraph in said.split("\n\n"):
+        fields = dict(re.findall(r"^(\w+)=(.*)$", paragraph, re.MULTILINE))
+        if fields.get("LoadState") == "loaded":
+            found[fields.get("Id", "")] = fields.get(field, "unknown")
+    return found

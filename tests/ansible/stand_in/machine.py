@@ -1,0 +1,296 @@
+#!/usr/bin/python3
+"""What a folder lacks to be a machine: systemd, a kernel, GPUs. Called by the name of a program.
+
+Packages, apt, dpkg, containerd and nvidia-ctk are real; this answers for what needs a boot. It
+behaves as the real ones do where the roles look: a module that was not built is not loaded, a
+driver that is loaded stays until the next boot, units that are enabled start at one.
+"""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+
+UNITS = ("/lib/systemd/system/", "/etc/systemd/system/")
+ACTIVE, ENABLED = "/var/lib/stand-in/active/", "/var/lib/stand-in/enabled/"
+LOG = "/var/log/stand-in.log"
+
+
+def read(path, default=""):
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return default
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def note(*words):
+    with open(LOG, "a") as file:
+        file.write(" ".join(words) + "\n")
+
+
+def gpus():
+    return len(glob.glob("/sys/bus/pci/devices/*:0?:00.0"))
+
+
+def kernel():
+    return read("/proc/sys/kernel/osrelease").strip()
+
+
+def module(release):
+    done = subprocess.run(
+        ["modinfo", "-b", "/", "-k", release, "-F", "version", "nvidia"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout.strip()
+
+
+# --- Kernel and driver ----------------------------------------------------------------------------
+
+
+def load_driver():
+    version = module(kernel())
+    if "nouveau" in read("/proc/modules") or not version:
+        print("modprobe: FATAL: Module nvidia not found or no device", file=sys.stderr)
+        return 1
+    if not os.path.exists("/proc/driver/nvidia/version"):
+        line = (
+            f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build\n"
+        )
+        write("/proc/driver/nvidia/version", line)
+    return 0
+
+
+def device_files():
+    if os.path.exists("/proc/driver/nvidia/version"):
+        for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{n}" for n in range(gpus()))):
+            write("/dev/" + name, "")
+
+
+def modprobe(*names):
+    return load_driver() if {"nvidia"} & set(names) else 0
+
+
+def dkms(verb, *options):
+    release = options[options.index("-k") + 1] if "-k" in options else kernel()
+    for source in glob.glob("/usr/src/nvidia-*/nvidia.ko"):
+        version = source.split("/")[3][len("nvidia-") :]
+        if not os.path.isdir(f"/lib/modules/{release}/build"):
+            print(
+                f"Error! Your kernel headers for kernel {release} cannot be found.", file=sys.stderr
+            )
+            return 21 if verb == "autoinstall" else 1
+        target = f"/lib/modules/{release}/updates/dkms/nvidia.ko"
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        shutil.copy(source, target)
+        tree = f"/var/lib/dkms/nvidia/{version}/{release}/x86_64"
+        os.makedirs(tree + "/module", exist_ok=True)
+        link = f"/var/lib/dkms/nvidia/kernel-{release}-x86_64"
+        if os.path.lexists(link):
+            os.unlink(link)
+        os.symlink(f"{version}/{release}/x86_64", link)
+        subprocess.run(["depmod", "-b", "/", release], stderr=subprocess.DEVNULL, check=False)
+    return 0
+
+
+def dkms_remove(version):
+    for tree in glob.glob(f"/var/lib/dkms/nvidia/{version}/*/x86_64"):
+        release = tree.split("/")[6]
+        for path in glob.glob(f"/lib/modules/{release}/updates/dkms/nvidia.ko"):
+            if module(release) == version:
+                os.unlink(path)
+                subprocess.run(
+                    ["depmod", "-b", "/", release], stderr=subprocess.DEVNULL, check=False
+                )
+    shutil.rmtree(f"/var/lib/dkms/nvidia/{version}", ignore_errors=True)
+
+
+def update_initramfs(*options):
+    release = options[options.index("-k") + 1]
+    write("/boot/initrd.img-" + release, "".join(map(read, sorted(glob.glob("/etc/modprobe.d/*")))))
+    return 0
+
+
+def update_grub():
+    releases = sorted((p.split("vmlinuz-")[1] for p in glob.glob("/boot/vmlinuz-*")), reverse=True)
+    files = ["/etc/default/grub", *sorted(glob.glob("/etc/default/grub.d/*.cfg"))]
+    settings = "".join(map(read, files))
+    wanted = re.findall(r'^GRUB_DEFAULT="?([^"\n]+)', settings, re.MULTILINE)
+    lines = [f'   set default="{(wanted or ["0"])[-1]}"']
+    entries = [(f"Debian GNU/Linux, with Linux {release}", release) for release in releases]
+    for title, release in [("Debian GNU/Linux", releases[0]), *entries]:
+        lines += [f"menuentry '{title}' $menuentry_id_option 'gnulinux-{title}' {{",
+                  f"\tlinux\t/boot/vmlinuz-{release} root=/dev/vda ro", "}"]  # fmt: skip
+    write("/boot/grub/grub.cfg", "\n".join(lines) + "\n")
+    return 0
+
+
+def boot_kernel():
+    grub = read("/boot/grub/grub.cfg")
+    default = re.search(r'set default="([^"]*)"', grub).group(1).split(">")[-1]
+    entries = re.findall(r"menuentry '([^']+)'.*\n\tlinux\t/boot/vmlinuz-(\S+)", grub)
+    return dict(entries).get(default, entries[0][1])
+
+
+def boot():
+    """Start anew: another boot id, the kernel that boots, what its initial RAM disk allows."""
+    release = boot_kernel()
+    write("/proc/sys/kernel/random/boot_id", str(uuid.uuid4()) + "\n")
+    write("/proc/sys/kernel/osrelease", release + "\n")
+    shutil.rmtree("/run", ignore_errors=True)
+    os.makedirs("/run/lock")
+    for path in [*glob.glob("/dev/nvidia*"), "/proc/driver/nvidia/version"]:
+        if os.path.exists(path):
+            os.unlink(path)
+    shutil.rmtree(ACTIVE, ignore_errors=True)
+    free = "blacklist nouveau" in read("/boot/initrd.img-" + release)
+    write("/proc/modules", "" if free else "nouveau 1 0 - Live 0x0\n")
+    if "nvidia" in read("/etc/modules-load.d/tokenworks-gpu.conf") and module(release):
+        load_driver()
+    for unit in [*sorted(os.listdir(ENABLED)), "containerd.service"]:
+        start(unit)
+
+
+# --- systemd --------------------------------------------------------------------------------------
+
+
+def exists(unit):
+    return any(os.path.exists(folder + unit) for folder in UNITS)
+
+
+def start(unit):
+    if not exists(unit):
+        return
+    write(ACTIVE + unit, "")
+    if unit == "tokenworks-gpu-devices.service":
+        device_files()
+    if unit.startswith("nvidia-cdi-refresh") and os.path.exists("/proc/driver/nvidia/version"):
+        device_files()
+        names = [*map(str, range(gpus())), "all"]
+        devices = "".join(f'    - containerEdits: {{}}\n      name: "{name}"\n' for name in names)
+        write("/run/cdi/nvidia.yaml", "kind: nvidia.com/gpu\ndevices:\n" + devices)
+
+
+def unit_fields(unit):
+    return {
+        "Id": unit,
+        "LoadState": "loaded" if exists(unit) else "not-found",
+        "ActiveState": "active" if os.path.exists(ACTIVE + unit) else "inactive",
+        "UnitFileState": "enabled" if os.path.exists(ENABLED + unit) else "disabled",
+    }
+
+
+def show(units, options):
+    wanted = next((o.split("=")[1].split(",") for o in options if "property" in o), None)
+    paragraphs = [
+        "".join(f"{k}={v}\n" for k, v in unit_fields(unit).items() if not wanted or k in wanted)
+        for unit in units
+    ]
+    print("\n".join(paragraphs), end="")
+    return 0
+
+
+def start_all(units, verb):
+    missing = [unit for unit in units if not exists(unit)]
+    if missing and verb != "try-restart":
+        print(f"Failed to {verb} {missing[0]}: Unit not found.", file=sys.stderr)
+        return 5
+    for unit in units:
+        if verb != "try-restart" or os.path.exists(ACTIVE + unit):
+            start(unit)
+    return 0
+
+
+def enable(units):
+    for unit in units:
+        if not exists(unit):
+            print(f"Failed to enable unit: Unit file {unit} does not exist.", file=sys.stderr)
+            return 1
+        write(ENABLED + unit, "")
+    return 0
+
+
+def systemctl(*words):
+    options = [word for word in words if word.startswith("-")]
+    verb, *units = [word for word in words if not word.startswith("-")]
+    units = [unit if "." in unit else unit + ".service" for unit in units]
+    if verb == "show":
+        return show(units, options)
+    note("systemctl", *words)
+    if verb in ("start", "restart", "try-restart"):
+        return start_all(units, verb)
+    return enable(units) if verb == "enable" else 0
+
+
+def shutdown(*words):
+    note("shutdown", *words)
+    boot()
+    return 0
+
+
+# --- NVIDIA's tools -------------------------------------------------------------------------------
+
+
+def nvidia_smi(*words):
+    loaded = re.search(r"(\d+\.\d+\.\d+)", read("/proc/driver/nvidia/version"))
+    libraries = glob.glob("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.*")
+    if not loaded:
+        print("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.")
+        return 9
+    if not any(path.endswith(loaded.group(1)) for path in libraries):
+        print("Failed to initialize NVML: Driver/library version mismatch")
+        return 18
+    faults = json.loads(read("/var/lib/stand-in/faults.json", "{}"))
+    count = gpus() - faults.get("fallen", 0)
+    if "-L" in words:
+        print(
+            "".join(f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-{n})\n" for n in range(count)),
+            end="",
+        )
+    elif any("remapped_rows" in word for word in words):
+        print("0, 0\n" * count, end="")
+    elif any("ecc" in word for word in words):
+        print("0\n" * count, end="")
+    elif any("fabric" in word for word in words):
+        print("Completed\n" * count, end="")
+    elif "nvlink" in words:
+        print("GPU 0: NVIDIA H100\n\t Link 0: 26.562 GB/s\n" * count, end="")
+    return 0
+
+
+def journalctl(*words):
+    print(json.loads(read("/var/lib/stand-in/faults.json", "{}")).get("kernel_log", ""))
+    return 0
+
+
+def nvidia_modprobe(*words):
+    device_files()
+    return 0
+
+
+PROGRAMS = {
+    "systemctl": systemctl,
+    "shutdown": shutdown,
+    "modprobe": modprobe,
+    "dkms": dkms,
+    "update-initramfs": update_initramfs,
+    "update-grub": update_grub,
+    "nvidia-smi": nvidia_smi,
+    "nvidia-modprobe": nvidia_modprobe,
+    "journalctl": journalctl,
+    "boot": lambda: boot() or 0,
+    "dkms-remove": lambda version: dkms_remove(version) or 0,
+}
+
+if __name__ == "__main__":
+    sys.exit(PROGRAMS[os.path.basename(sys.argv[0])](*sys.argv[1:]))

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hosts.samples import DRIVER, FILES, KERNEL, lock, state
+from tokenworks.hosts.changes import ChangeClass, ChangePlan, Step, plan_changes
+
+PACKAGES = state().packages
+
+
+def planned(**changed: Any) -> ChangePlan:
+    return plan_changes(state(**changed), lock(), FILES)
+
+
+def without(*names: str) -> dict[str, str]:
+    return {name: version for name, version in PACKAGES.items() if name not in names}
+
+
+def test_a_host_that_is_as_locked_is_left_alone() -> None:
+    plan = planned()
+    assert plan.change_class is ChangeClass.NOTHING
+    assert (plan.changes, plan.steps, plan.installed, plan.removed) == ((), (), {}, ())
+    assert not plan.interrupts
+
+
+def test_a_missing_hold_is_restored_without_touching_a_workload() -> None:
+    plan = planned(held=set(PACKAGES) - {"nvidia-utils-580"})
+    assert plan.change_class is ChangeClass.CONFIGURATION
+    assert plan.held == ("nvidia-utils-580",)
+    assert plan.steps == (Step.PACKAGES, Step.VERIFY)
+
+
+def test_a_containerd_file_that_differs_drains_the_host_before_containerd_restarts() -> None:
+    files = {file.path: file.sha256 for file in FILES} | {FILES[1].path: "9" * 64}
+    plan = planned(files=files)
+    assert plan.change_class is ChangeClass.TOOLKIT
+    assert plan.steps == (
+        Step.DRAIN,
+        Step.FILES,
+        Step.RESTART_CONTAINERD,
+        Step.VERIFY,
+        Step.UNCORDON,
+    )
+
+
+def test_one_toolkit_package_left_behind_is_a_toolkit_change() -> None:
+    plan = planned(packages=PACKAGES | {"libnvidia-container1": "1.17.8-1"})
+    assert plan.change_class is ChangeClass.TOOLKIT
+    assert plan.installed == {"libnvidia-container1": "1.20.0-1"}
+    assert plan.changes[0].because == "libnvidia-container1 is at 1.17.8-1, locked at 1.20.0-1"
+
+
+def test_a_newer_driver_that_somebody_installed_is_taken_back_with_a_reboot() -> None:
+    newer = {"nvidia-dkms-580-open": "580.178.04-1ubuntu1"}
+    plan = planned(
+        packages=PACKAGES | newer,
+        loaded_driver="580.178.04",
+        module_versions={KERNEL: "580.178.04"},
+    )
+    assert plan.change_class is ChangeClass.DRIVER
+    assert plan.installed == {"nvidia-dkms-580-open": f"{DRIVER}-1ubuntu1"}
+    assert plan.steps.index(Step.DRAIN) < plan.steps.index(Step.PACKAGES)
+    assert plan.steps.index(Step.PACKAGES) < plan.steps.index(Step.REBOOT)
+    assert Step.LOAD_DRIVER not in plan.steps
+
+
+def test_names_of_another_branch_leave_in_the_same_run_that_brings_the_locked_ones() -> None:
+    newer = {"libnvidia-compute": "615.71.09-2ubuntu1", "nvidia-dkms-open": "615.71.09-2ubuntu1"}
+    plan = planned(
+        packages=without("libnvidia-compute-580", "nvidia-dkms-580-open") | newer,
+        loaded_driver="615.71.09",
+    )
+    assert plan.removed == ("libnvidia-compute", "nvidia-dkms-open")
+    assert set(plan.installed) == {"libnvidia-compute-580", "nvidia-dkms-580-open"}
+    assert plan.change_class is ChangeClass.DRIVER
+
+
+def test_a_library_newer_than_the_loaded_driver_needs_no_reboot_to_go_back() -> None:
+    plan = planned(packages=PACKAGES | {"libnvidia-compute-580": "580.178.04-1ubuntu1"})
+    assert plan.change_class is ChangeClass.DRIVER
+    assert Step.REBOOT not in plan.steps
+    assert Step.DRAIN in plan.steps
+
+
+def test_a_kernel_that_waits_for_the_next_boot_is_called_off_while_the_locked_one_runs_on() -> None:
+    plan = planned(boot_kernel="6.8.0-90-generic")
+    assert plan.change_class is ChangeClass.CONFIGURATION
+    assert plan.steps == (Step.BOOT_LOADER, Step.VERIFY)
+
+
+def test_another_kernel_that_runs_is_left_by_a_reboot() -> None:
+    plan = planned(running_kernel="6.8.0-90-generic", boot_kernel="6.8.0-90-generic")
+    assert plan.change_class is ChangeClass.KERNEL
+    assert plan.steps.index(Step.BOOT_LOADER) < plan.steps.index(Step.REBOOT)
+
+
+def test_a_next_kernel_that_cannot_be_told_is_no_match_and_no_reason_to_reboot() -> None:
+    plan = planned(boot_kernel=None)
+    assert plan.steps == (Step.BOOT_LOADER, Step.VERIFY)
+
+
+def test_a_kernel_without_a_module_on_disk_is_found_while_the_driver_still_runs() -> None:
+    plan = planned(module_versions={})
+    assert plan.change_class is ChangeClass.DRIVER
+    assert f"kernel {KERNEL} has no module on disk, locked is {DRIVER}" in {
+        change.because for change in plan.changes
+    }
+
+
+def test_nouveau_leaves_by_a_reboot() -> None:
+    plan = planned(loaded_driver=None, nouveau_loaded=True)
+    assert Step.REBOOT in plan.steps
+    assert Step.LOAD_DRIVER not in plan.steps
+
+
+def test_a_driver_that_is_not_loaded_is_loaded_without_a_reboot() -> None:
+    plan = planned(loaded_driver=None)
+    assert Step.LOAD_DRIVER in plan.steps
+    assert Step.REBOOT not in plan.steps
+
+
+def test_a_builder_without_gpus_needs_no_driver_loaded() -> None:
+    packages = without("nvidia-fabricmanager-580")
+    plan = planned(gpus=0, nvswitches=0, loaded_driver=None, packages=packages)
+    assert plan.change_class is ChangeClass.NOTHING
+
+
+def test_a_host_without_nvswitches_gets_no_fabric_manager_and_loses_one_it_has() -> None:
+    plan = planned(nvswitches=0)
+    assert plan.removed == ("nvidia-fabricmanager-580",)
+    assert planned(nvswitches=0, packages=without("nvidia-fabricmanager-580")).removed == ()
+
+
+def test_a_run_that_was_cut_off_is_finished() -> None:
+    plan = planned(half_installed=("nvidia-dkms-580-open",))
+    assert plan.change_class is ChangeClass.DRIVER
+    assert "half installed" in plan.changes[0].because
+
+
+@given(
+    st.dictionaries(st.sampled_from(sorted(PACKAGES)), st.sampled_from(["", "0.1-1", "999.9-9"])),
+    st.sampled_from([None, DRIVER, "615.71.09"]),
+    st.sampled_from([KERNEL, "6.8.0-90-generic"]),
+    st.booleans(),
+)
+def test_nothing_that_stops_gpus_happens_before_the_host_is_drained(
+    differing: dict[str, str], loaded: str | None, boot: str, reboot: bool
+) -> None:
+    packages = {name: differing.get(name, version) for name, version in PACKAGES.items()}
+    packages = {name: version for name, version in packages.items() if version}
+    plan = planned(
+        packages=packages, loaded_driver=loaded, boot_kernel=boot, reboot_required=reboot
+    )
+    stops = {Step.REBOOT, Step.LOAD_DRIVER, Step.RESTART_CONTAINERD, Step.RELOAD_UNITS}
+    if stops & set(plan.steps):
+        assert plan.steps[0] is Step.DRAIN
+        assert plan.steps[-1] is Step.UNCORDON
+        assert plan.steps[-2] is Step.VERIFY
+    assert bool(plan.changes) == (plan.change_class is not ChangeClass.NOTHING)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(PACKAGES)), st.sampled_from(["", "0.1-1"])))
+def test_a_host_that_did_as_planned_has_nothing_left_to_do(differing: dict[str, str]) -> None:
+    packages = {name: differing.get(name, version) for name, version in PACKAGES.items()}
+    packages = {name: version for name, version in packages.items() if version}
+    plan = planned(packages=packages | {"cuda-drivers-550": "550.1-1"})
+    after = {n: v for n, v in packages.items() if n not in plan.removed} | dict(plan.installed)
+    assert planned(packages=after).change_class is ChangeClass.NOTHING
+
+
+@pytest.mark.parametrize("path", [file.path for file in FILES])
+def test_a_file_that_is_missing_is_written(path: str) -> None:
+    files: dict[str, str | None] = {file.path: file.sha256 for file in FILES}
+    assert planned(files=files | {path: None}).files == (path,)

@@ -1,0 +1,274 @@
+"""The gate's checks on folders that stand for hosts: good, bad, and not to be told."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hosts.fake_root import fake_host, host_gate
+from tokenworks.errors import UndecidableError
+from tokenworks.hosts.checks import Outcome, judge, read_report
+from tokenworks.hosts.files import gate_expectations
+from tokenworks.hosts.settings import HostSettings
+
+from .samples import DRIVER, KERNEL, lock
+
+CASES = Path(__file__).parent / "cases"
+GPUS = 2
+LOADED = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {}  Release Build\n"
+SMI = "".join(f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-{n})\n" for n in range(GPUS))
+ROWS = "nvidia-smi --query-remapped-rows=remapped_rows.pending,remapped_rows.failure"
+CSV = "--format=csv,noheader,nounits"
+UNIT = "Id=nvidia-fabricmanager.service\nLoadState=loaded\nActiveState=active\n"
+
+
+def healthy_files() -> dict[str, str | bytes]:
+    installed = "\n".join(
+        f"Package: {name}\nStatus: hold ok installed\nVersion: {version}\n"
+        for name, version in lock().versions.items()
+    )
+    files: dict[str, str | bytes] = {
+        "var/lib/dpkg/status": installed,
+        "proc/sys/kernel/osrelease": f"{KERNEL}\n",
+        "proc/driver/nvidia/version": LOADED.format(DRIVER),
+        f"lib/modules/{KERNEL}/x": "",
+        f"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{DRIVER}": "",
+        "run/cdi/nvidia.yaml": "kind: nvidia.com/gpu\ndevices:\n"
+        + "".join(f"    - containerEdits: {{}}\n      name: \"{n}\"\n" for n in (0, 1, "all")),
+    }  # fmt: skip
+    for number in range(GPUS):
+        fields = {"vendor": "0x10de", "device": "0x2330", "class": "0x030200"}
+        fields |= {"current_link_width": "16", "max_link_width": "16"}
+        fields |= {"aer_dev_fatal": "Undefined 0\nTOTAL_ERR_FATAL 0"}
+        for name, text in fields.items():
+            files[f"sys/bus/pci/devices/0000:0{number}:00.0/{name}"] = text + "\n"
+    for name, text in {"vendor": "0x10de", "device": "0x22a3", "class": "0x068000"}.items():
+        files[f"sys/bus/pci/devices/0000:a1:00.0/{name}"] = text + "\n"
+    for name in ("nvidiactl", "nvidia-uvm", "nvidia0", "nvidia1"):
+        files[f"dev/{name}"] = ""
+    return files
+
+
+def healthy_answers() -> dict[str, str | tuple[int, str]]:
+    return {
+        "nvidia-smi -L": SMI,
+        f"{ROWS} {CSV}": "0, 0\n0, 0\n",
+        f"nvidia-smi --query-gpu=ecc.errors.uncorrected.volatile.total {CSV}": "0\n0\n",
+        f"nvidia-smi --query-gpu=fabric.state {CSV}": "Completed\nCompleted\n",
+        "nvidia-smi nvlink --status": "GPU 0: H100\n\t Link 0: 26.562 GB/s\n",
+        "journalctl": "usb 1-1: new device\nNVRM: Xid (PCI:0000:01:00): 31, pid=7, MMU fault\n",
+        "modinfo": f"{DRIVER}\n",
+        "systemctl": UNIT,
+        "containerd --version": "containerd github.com/containerd/containerd/v2 2.2.9 ",
+        "containerd config dump": (CASES / "containerd-2.2.9.toml").read_text(),
+        "dcgmi": json.dumps({"DCGM Diagnostic": {"test_categories": [{"tests": [
+            {"name": "software", "results": [{"status": "Pass"}]}]}]}}),
+        "/opt/all_reduce_perf": "# Avg bus bandwidth    : 412.7 \n",
+        "ctr": SMI,
+    }  # fmt: skip
+
+
+def examined(
+    tmp_path: Path,
+    files: dict[str, str | bytes] | None = None,
+    answers: dict[str, str | tuple[int, str]] | None = None,
+    *,
+    without: tuple[str, ...] = (),
+    settings: HostSettings | None = None,
+) -> dict[str, Any]:
+    """Results by check's name, of a healthy host with some things other."""
+    asked = settings or HostSettings(expected_gpus=GPUS)
+    says = {k: v for k, v in (healthy_answers() | (answers or {})).items() if k not in without}
+    kept = {k: v for k, v in (healthy_files() | (files or {})).items() if k not in without}
+    expect = json.loads(json.dumps(gate_expectations(lock(), asked)))
+    results = host_gate.examine(host_gate.Gate(fake_host(tmp_path, kept, says), expect))
+    return {result["name"]: result for result in results}
+
+
+def outcomes(results: dict[str, Any], outcome: str) -> list[str]:
+    return [name for name, result in results.items() if result["outcome"] == outcome]
+
+
+FULL = HostSettings(
+    expected_gpus=GPUS,
+    gate={  # type: ignore[arg-type]
+        "acs_off": True,
+        "dcgm_level": 1,
+        "nccl_test": "/opt/all_reduce_perf",
+        "container_image": "example.org/cuda:1",
+    },
+)
+
+
+def test_a_healthy_host_passes_every_check_that_can_be_asked_for(tmp_path: Path) -> None:
+    results = examined(tmp_path, settings=FULL)
+    assert {result["outcome"] for result in results.values()} == {"passed"}, results
+    assert host_gate.exit_status(list(results.values())) == 0
+
+
+def test_checks_run_in_the_order_in_which_a_fault_shows(tmp_path: Path) -> None:
+    groups = [result["group"] for result in examined(tmp_path).values()]
+    order = ["inventory", "kernel", "memory", "bus", "fabric", "runtime", "diagnostic"]
+    assert sorted(groups, key=order.index) == groups
+
+
+def test_what_was_not_asked_for_is_skipped_and_says_so(tmp_path: Path) -> None:
+    results = examined(tmp_path)
+    assert outcomes(results, "skipped") == ["acs", "container", "dcgm", "nccl"]
+    assert results["dcgm"]["message"] == "gate.dcgm_level is 0"
+
+
+def acs(bits: int) -> bytes:
+    """A configuration space whose second extended capability is access control."""
+    space = bytearray(4096)
+    struct.pack_into("<I", space, 0x100, 0x0001 | 1 << 16 | 0x200 << 20)
+    struct.pack_into("<IHH", space, 0x200, 0x000D | 1 << 16, 0x5F, bits)
+    return bytes(space)
+
+
+DEVICE = "sys/bus/pci/devices/0000:00:00.0"
+FAILING: dict[str, tuple[str, dict[str, str | bytes], dict[str, str | tuple[int, str]]]] = {
+    "a GPU that fell off the bus": ("gpus", {}, {"nvidia-smi -L": SMI[:45], "ctr": SMI[:45]}),
+    "another driver in the kernel": (
+        "driver",
+        {"proc/driver/nvidia/version": LOADED.format("570.1.1")},
+        {},
+    ),
+    "another module on disk": ("driver", {}, {"modinfo": "570.1.1\n"}),
+    "another library": ("driver", {"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.570.1": ""}, {}),
+    "another kernel": ("driver", {"proc/sys/kernel/osrelease": "6.8.0-90-generic\n"}, {}),
+    "no fabric manager": ("fabric_manager", {}, {"systemctl": ""}),
+    "an Xid of the GPU's own": ("xid", {}, {"journalctl": "NVRM: Xid (PCI:0000:01:00): 119, x\n"}),
+    "a row that waits to be remapped": ("row_remap", {}, {f"{ROWS} {CSV}": "1, 0\n0, 0\n"}),
+    "a row that could not be remapped": ("row_remap", {}, {f"{ROWS} {CSV}": "No, Yes\n"}),
+    "uncorrected memory errors": (
+        "ecc",
+        {},
+        {f"nvidia-smi --query-gpu=ecc.errors.uncorrected.volatile.total {CSV}": "0\n2\n"},
+    ),
+    "half the lanes": ("pcie_width", {f"{DEVICE}/current_link_width": "8\n"}, {}),
+    "access control between GPUs": ("acs", {f"{DEVICE}/config": acs(0x1D)}, {}),
+    "fatal errors of the bus": ("aer", {f"{DEVICE}/aer_dev_fatal": "TOTAL_ERR_FATAL 3\n"}, {}),
+    "a GPU outside the fabric": (
+        "fabric_state",
+        {},
+        {f"nvidia-smi --query-gpu=fabric.state {CSV}": "Completed\nIn Progress\n"},
+    ),
+    "an inactive NVLink": ("nvlinks", {}, {"nvidia-smi nvlink --status": "Link 0: <inactive>\n"}),
+    "an empty CDI specification": ("cdi", {"run/cdi/nvidia.yaml": "kind: nvidia.com/gpu\n"}, {}),
+    "no nvidia runtime after merging": (
+        "containerd",
+        {},
+        {"containerd config dump": "version = 3\n"},
+    ),
+    "a container that sees fewer GPUs": ("container", {}, {"ctr": ""}),
+    "a failed diagnostic": (
+        "dcgm",
+        {},
+        {"dcgmi": (226, '{"a": [{"name": "memory", "status": "Fail"}]}')},
+    ),
+    "a slow exchange": ("nccl", {}, {"/opt/all_reduce_perf": "# Avg bus bandwidth    : 88.1\n"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FAILING)
+def test_a_fault_fails_its_check_and_says_what_to_do(case: str, tmp_path: Path) -> None:
+    name, files, answers = FAILING[case]
+    results = examined(tmp_path, files, answers, settings=FULL)
+    assert outcomes(results, "failed") == [name], results
+    assert results[name]["message"]
+    assert host_gate.exit_status(list(results.values())) == 1
+
+
+def test_a_package_that_differs_or_is_not_held_fails(tmp_path: Path) -> None:
+    status = str(healthy_files()["var/lib/dpkg/status"])
+    other = status.replace(
+        "Package: nvidia-utils-580\nStatus: hold", "Package: nvidia-utils-580\nStatus: install"
+    )
+    results = examined(tmp_path, {"var/lib/dpkg/status": other})
+    assert results["packages"]["measured"] == {"differing": {}, "not held": ["nvidia-utils-580"]}
+    assert outcomes(results, "failed") == ["packages"]
+
+
+BREAKING: dict[str, tuple[str, ...]] = {
+    "journalctl": ("xid",),
+    "containerd config dump": ("containerd",),
+    f"{DEVICE}/max_link_width": ("pcie_width",),
+    "dcgmi": ("dcgm",),
+    "ctr": ("container",),
+    "/opt/all_reduce_perf": ("nccl",),
+    "nvidia-smi nvlink --status": ("nvlinks",),
+}
+
+
+@pytest.mark.parametrize("missing", BREAKING)
+def test_what_cannot_be_asked_is_broken_and_neither_good_nor_bad(
+    missing: str, tmp_path: Path
+) -> None:
+    results = examined(tmp_path, without=(missing,), settings=FULL)
+    assert tuple(outcomes(results, "broke")) == BREAKING[missing]
+    assert outcomes(results, "failed") == []
+    assert host_gate.exit_status(list(results.values())) == 3
+
+
+def test_an_error_within_a_check_is_no_pass(tmp_path: Path) -> None:
+    results = examined(tmp_path, answers={"dcgmi": "{", "systemctl": (0, UNIT)}, settings=FULL)
+    assert outcomes(results, "broke") == ["dcgm"]
+
+
+def test_a_host_that_lost_all_its_gpus_fails_even_where_no_number_is_asked(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        f"sys/bus/pci/devices/0000:0{n}:00.0/vendor": "0x8086" for n in range(2)
+    }
+    results = examined(tmp_path, files, {"nvidia-smi -L": ""}, settings=HostSettings())
+    assert results["gpus"]["outcome"] == "failed"
+
+
+def test_a_builder_that_is_to_have_no_gpus_is_held_against_the_lock_alone(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = {
+        f"sys/bus/pci/devices/0000:0{n}:00.0/vendor": "0x8086" for n in range(2)
+    }
+    results = examined(tmp_path, files, settings=HostSettings(expected_gpus=0))
+    asked = [name for name in results if name not in outcomes(results, "skipped")]
+    assert asked == ["gpus", "driver", "packages", "containerd"]
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Callable[..., str]:
+    def run(**settings: Any) -> str:
+        fake_host(tmp_path / "root", healthy_files())
+        expect = gate_expectations(lock(), HostSettings(expected_gpus=GPUS))
+        (tmp_path / "expect.json").write_text(json.dumps(expect))
+        arguments = ["--expect", str(tmp_path / "expect.json"), "--root", str(tmp_path / "root")]
+        status = host_gate.main([*arguments, "--output", str(tmp_path / "report.json")])
+        text = (tmp_path / "report.json").read_text()
+        assert json.loads(text)["exit_status"] == status
+        return text
+
+    return run
+
+
+def test_the_report_is_read_as_data_and_judged(
+    report: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    read = read_report(report())
+    assert read == read_report(capsys.readouterr().out)
+    verdict = judge(read)
+    assert verdict.exit_status == read.exit_status != 0
+    assert all(check.outcome is Outcome.BROKE for check in verdict.broke)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"driver": "1", "exit_status": 0}'])
+def test_a_report_that_cannot_be_read_decides_nothing(text: str) -> None:
+    with pytest.raises(UndecidableError, match="journalctl -u tokenworks-gate"):
+        read_report(text)
+
+
+def test_a_report_without_checks_is_no_pass() -> None:
+    empty = read_report('{"driver": "1", "exit_status": 0, "checks": []}')
+    assert judge(empty).exit_status == 3

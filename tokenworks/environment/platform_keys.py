@@ -1,0 +1,100 @@
+"""Keys that one platform needs and another does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tokenworks.environment.section import Section
+from tokenworks.environment.sections import Environment, NodePool
+from tokenworks.environment.yaml_source import KeyPath, YamlSource
+from tokenworks.errors import Problem
+
+_POOL_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "simulated": ("nodes", "driver_version"),
+    "hosts": ("machines", "host_lock"),
+}
+_KEYS: Final[dict[str, tuple[str, ...]]] = {"simulated": (), "hosts": ("ssh", "cluster")}
+
+
+def platform_problems(environment: Environment, source: YamlSource) -> list[Problem]:
+    """Every key that the platform lacks or does not know, and every machine named twice."""
+    platform = environment.platform
+    problems = list(_of_section(environment, (), _KEYS, platform, source))
+    for index, pool in enumerate(environment.node_pools):
+        path: KeyPath = ("node_pools", index)
+        problems += _of_section(pool, path, _POOL_KEYS, platform, source)
+    problems += _doubled_machines(environment.node_pools, source)
+    problems += _missing_files(environment, source)
+    return problems
+
+
+def _of_section(
+    section: Section,
+    path: KeyPath,
+    keys: dict[str, tuple[str, ...]],
+    platform: str,
+    source: YamlSource,
+) -> Iterator[Problem]:
+    for key in keys[platform]:
+        if getattr(section, key) is None:
+            yield _missing(section, (*path, key), source)
+    strange = {key for names in keys.values() for key in names} - set(keys[platform])
+    if platform != "hosts" and isinstance(section, NodePool):
+        strange.add("host_settings")
+    for key in sorted(strange):
+        if getattr(section, key) is not None:
+            yield source.problem(
+                (*path, key),
+                given=None,
+                reason=f"is not a key of platform {platform}",
+                remedy=f"remove it, or use platform {_platform_of(key, keys)}",
+            )
+
+
+def _missing(section: Section, path: KeyPath, source: YamlSource) -> Problem:
+    key = str(path[-1])
+    line = source.problem(path[:-1], given=None, reason="", remedy="").line
+    meaning = type(section).model_fields[key].description or ""
+    return source.problem(
+        path,
+        given=None,
+        reason="is missing",
+        remedy=f"add {key} below line {line} ({meaning.rstrip('.').lower()})",
+    )
+
+
+def _platform_of(key: str, keys: dict[str, tuple[str, ...]]) -> str:
+    return next((platform for platform, names in keys.items() if key in names), "hosts")
+
+
+def _doubled_machines(pools: tuple[NodePool, ...], source: YamlSource) -> Iterator[Problem]:
+    """One machine in two places would be prepared twice at once, under two locks."""
+    seen: dict[tuple[str, str], str] = {}
+    for number, pool in enumerate(pools):
+        for index, machine in enumerate(pool.machines or ()):
+            for key in ("name", "address"):
+                path: KeyPath = ("node_pools", number, "machines", index, key)
+                value: str = getattr(machine, key)
+                place = f"node_pools[{number}].machines[{index}]"
+                first = seen.setdefault((key, value), place)
+                if first != place:
+                    yield source.problem(
+                        path,
+                        given=repr(value),
+                        reason=f"is already the {key} of {first}",
+                        remedy="list each machine once",
+                    )
+
+
+def _missing_files(environment: Environment, source: YamlSource) -> Iterator[Problem]:
+    named: list[tuple[KeyPath, str, str]] = []
+    if environment.ssh is not None:
+        command = "write it with `ssh-keyscan`, and compare the fingerprints on the machines"
+        named.append((("ssh", "known_hosts"), environment.ssh.known_hosts, command))
+    if environment.cluster is not None:
+        chain = environment.cluster.certificate.chain
+        named.append((("cluster", "certificate", "chain"), chain, "put the chain there, in PEM"))
+    for path, name, remedy in named:
+        if not (source.file.parent / name).is_file():
+            yield source.problem(path, given=name, reason="does not exist", remedy=remedy)

@@ -1,0 +1,123 @@
+"""From a node pool to what Ansible is told: hosts, variables, and the way to them. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from tokenworks.hosts.lock import HostLock
+from tokenworks.hosts.settings import HostSettings
+
+INTERPRETER: Final = "/usr/bin/python3"
+"""Named for every host: discovery may pick a shim that does not run without a login shell."""
+PATIENCE_SECONDS: Final = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """One machine: its node's name, where SSH answers, the way there, what fails with it."""
+
+    name: str
+    address: str
+    failure_domain: str
+    jump_host: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """Who logs in, which host keys are right, and which key is shown; None means ssh-agent's."""
+
+    user: str
+    known_hosts: Path
+    key_file: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """Hosts that are to be alike, and what they are to have; ``keys`` is text by file name."""
+
+    name: str
+    hosts: tuple[Host, ...]
+    access: Access
+    lock: HostLock
+    settings: HostSettings
+    keys: Mapping[str, str]
+    kubeconfig: str
+
+    @property
+    def failure_domains(self) -> tuple[tuple[Host, ...], ...]:
+        """Hosts by failure domain, in the order in which the domains are first named."""
+        domains: dict[str, list[Host]] = {}
+        for host in self.hosts:
+            domains.setdefault(host.failure_domain, []).append(host)
+        return tuple(tuple(hosts) for hosts in domains.values())
+
+
+def inventory(pool: Pool, hosts: Sequence[Host]) -> dict[str, Any]:
+    """Return Ansible's inventory of some hosts of a pool, as data; there is no secret in it."""
+    return {
+        "all": {
+            "hosts": {
+                host.name: {
+                    "ansible_host": host.address,
+                    "host_failure_domain": host.failure_domain,
+                }
+                for host in hosts
+            },
+            "vars": {
+                "ansible_user": pool.access.user,
+                "ansible_become": pool.access.user != "root",
+                "ansible_python_interpreter": INTERPRETER,
+                "host_pool": pool.name,
+                "host_lock": pool.lock.model_dump(mode="json"),
+                "host_settings": pool.settings.model_dump(mode="json"),
+                "host_keys": dict(sorted(pool.keys.items())),
+                "host_kubeconfig": pool.kubeconfig,
+            },
+        }
+    }
+
+
+def ssh_config(access: Access, hosts: Sequence[Host]) -> str:
+    """Return OpenSSH's configuration for one run.
+
+    It is a file, since ssh hands ``-F`` on to the connection to a jump host, and no other option:
+    the jump host's key is checked as well.
+    """
+    lines = []
+    for host in hosts:
+        if host.jump_host is not None:
+            lines += [f"Host {host.address}", f"  ProxyJump {host.jump_host}"]
+    lines += [
+        "Host *",
+        "  BatchMode yes",
+        "  StrictHostKeyChecking yes",
+        f'  UserKnownHostsFile "{access.known_hosts}"',
+        "  GlobalKnownHostsFile none",
+        f"  ConnectTimeout {PATIENCE_SECONDS}",
+        "  ServerAliveInterval 10",
+        "  ServerAliveCountMax 6",
+    ]
+    if access.key_file is not None:
+        lines += [f'  IdentityFile "{access.key_file}"', "  IdentitiesOnly yes"]
+    return "\n".join(lines) + "\n"
+
+
+def digest(pool: Pool, roles: Path) -> str:
+    """Return a digest of everything that decides what a run does: roles, lock, settings, hosts.
+
+    ``roles`` is the folder of playbooks and roles; a change in any of its files changes it.
+    """
+    whole = hashlib.sha256()
+    for file in sorted(path for path in roles.rglob("*") if path.is_file()):
+        if "__pycache__" not in file.parts:
+            whole.update(f"{file.relative_to(roles)}\0".encode())
+            whole.update(hashlib.sha256(file.read_bytes()).digest())
+    told = inventory(pool, pool.hosts)
+    whole.update(json.dumps(told, sort_keys=True).encode())
+    whole.update(ssh_config(pool.access, pool.hosts).encode())
+    return whole.hexdigest()

@@ -1,0 +1,80 @@
+"""Machines that exist, reached by SSH, in a Kubernetes cluster that exists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pulumi
+import pulumi_kubernetes
+
+from tokenworks.errors import OperationError
+from tokenworks.hosts.inventory import Access, Pool
+from tokenworks.plan.types import ClusterPlan, Plan, PoolPlan
+from tokenworks.platforms.load_balancer import PRIVATE_RANGES, LoadBalancer
+from tokenworks.workspace import Workspace
+
+
+def provider(cluster: ClusterPlan) -> pulumi_kubernetes.Provider:
+    """The provider of the cluster; only the path of its credentials reaches the state."""
+    return pulumi_kubernetes.Provider(
+        "cluster",
+        kubeconfig=str(Path(cluster.kubeconfig).expanduser()),
+        enable_config_map_mutable=True,
+        enable_secret_mutable=True,
+    )
+
+
+def load_balancer(cluster: ClusterPlan) -> LoadBalancer:
+    """The cluster's own class, open to private addresses only."""
+    return LoadBalancer(
+        class_name=cluster.load_balancer_class,
+        annotations={},
+        source_ranges=PRIVATE_RANGES,
+        needs_node_ports=True,
+    )
+
+
+def certificate(workspace: Workspace, cluster: ClusterPlan) -> tuple[str, pulumi.Output[str]]:
+    """Chain and private key of the gateway's certificate, the key from Pulumi's secrets."""
+    chain = (workspace.stacks / cluster.certificate_chain).read_text("utf-8")
+    return chain, pulumi.Config().require_secret(cluster.certificate_key_secret)
+
+
+def host_pool(workspace: Workspace, plan: Plan, pool: PoolPlan) -> Pool:
+    """The machines of a pool with everything that a run on them needs.
+
+    Raises:
+        OperationError: a repository's key is not beside the lock.
+    """
+    hosts, access, cluster = pool.hosts, plan.access, plan.cluster
+    if hosts is None or access is None or cluster is None:
+        raise OperationError(
+            f"pool {pool.name}",
+            reason=f"it has no machines on platform {plan.platform}",
+            remedy="use an environment of platform hosts",
+        )
+    return Pool(
+        name=pool.name,
+        hosts=hosts.machines,
+        access=Access(
+            user=access.user,
+            known_hosts=workspace.stacks / access.known_hosts,
+            key_file=access.key_file,
+        ),
+        lock=hosts.lock,
+        settings=hosts.settings,
+        keys=_keys(workspace, pool.name, {one.key_file for one in hosts.lock.repositories}),
+        kubeconfig=cluster.kubeconfig,
+    )
+
+
+def _keys(workspace: Workspace, pool: str, names: set[str]) -> dict[str, str]:
+    folder = workspace.stacks / "hosts" / "keys"
+    try:
+        return {name: (folder / name).read_text("utf-8") for name in sorted(names)}
+    except OSError as error:
+        raise OperationError(
+            f"keys of pool {pool}",
+            reason=f"{error.filename} cannot be read ({error.strerror})",
+            remedy="put the armoured public key there whose fingerprint the lock names",
+        ) from error
