@@ -107,14 +107,14 @@ def test_a_branch_that_breaks_a_rule_is_refused_until_it_is_fixed(
     assert code == 1
     assert change.resource in text
     assert change.reason in text
-    (alert,) = [
-        one
+    (place,) = [
+        place
         for one in results
         if one["ruleId"] == change.rule and change.resource in one["message"]["text"]
+        for place in [one["locations"][0]["physicalLocation"]]
+        if place["artifactLocation"]["uri"] == ENVIRONMENT
     ]
-    place = alert["locations"][0]["physicalLocation"]
     lines = (branch / ENVIRONMENT).read_text("utf-8").splitlines()
-    assert place["artifactLocation"]["uri"] == ENVIRONMENT
     assert lines[place["region"]["startLine"] - 1] == change.place
 
     commit(branch, change.file, lambda text: text.replace(change.new, change.old))

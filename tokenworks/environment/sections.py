@@ -291,6 +291,11 @@ class Cluster(Section):
     load_balancer_class: ClassName = Field(
         description="Class of internal load balancers, such as kube-vip.io/kube-vip-class."
     )
+    load_balancer_needs_node_ports: Switch = Field(
+        default=False,
+        description="Whether that load balancer reaches the gateway through a port that every "
+        "node then opens.",
+    )
     certificate: CertificateReference = Field(description="What the gateway shows its callers.")
 
 

@@ -98,6 +98,7 @@ def cluster_plan(loaded: LoadedEnvironment) -> ClusterPlan | None:
         kubeconfig=cluster.kubeconfig,
         weights_storage_class=cluster.weights_storage_class,
         load_balancer_class=cluster.load_balancer_class,
+        load_balancer_needs_node_ports=cluster.load_balancer_needs_node_ports,
         certificate_chain=cluster.certificate.chain,
         certificate_key_secret=cluster.certificate.private_key.pulumi_secret,
     )

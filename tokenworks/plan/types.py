@@ -76,6 +76,7 @@ class ClusterPlan:
     kubeconfig: str
     weights_storage_class: str
     load_balancer_class: str
+    load_balancer_needs_node_ports: bool
     certificate_chain: str
     certificate_key_secret: str
 

@@ -30,7 +30,7 @@ def load_balancer(cluster: ClusterPlan) -> LoadBalancer:
         class_name=cluster.load_balancer_class,
         annotations={},
         source_ranges=PRIVATE_RANGES,
-        needs_node_ports=True,
+        needs_node_ports=cluster.load_balancer_needs_node_ports,
     )
 
 
