@@ -28,7 +28,11 @@ from tokenworks.templating import render
 CHAT_PATH: Final = "/v1/chat/completions"
 """The path whose requests can carry a cache salt."""
 
-INVALID_BODY: Final = "The request body must be one JSON object that names a model, in UTF-8 and without duplicate keys."
+INVALID_BODY: Final = (
+    "The request body must be one JSON object that names a model, in UTF-8 and without duplicate "
+    "keys."
+)
+"""What is said of a body that is no strict JSON, by the route or by admission."""
 
 MAX_KEY_BYTES: Final = 512
 """Longest API key that is hashed; a header may hold 60 kB, and hashing that is work."""

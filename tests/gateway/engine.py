@@ -7,7 +7,7 @@ import json
 import threading
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SimulatedEngine:
     received: list[Received] = field(default_factory=list)
     aborted: int = 0
 
-    def __enter__(self) -> SimulatedEngine:
+    def __enter__(self) -> Self:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()

@@ -17,8 +17,8 @@ from .wire import trusting_context
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED, WITH_PRIORITY = 1, 1, 4, 8, 32
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-PROBE = 0x7FFFFF01
-"""A stream of our own with the highest numbers: its answer shows that the connection still lives."""
+PATIENCE = 2.0
+"""Seconds for what must come at once; whatever does not come is no answer, which is no failure."""
 
 Fields = list[tuple[bytes, bytes]]
 
@@ -56,17 +56,15 @@ class Verdict:
     """Its status was 200, which HPACK's static table writes in one byte."""
     reset: bool = False
     gone: bool = False
-
-    @property
-    def refused(self) -> bool:
-        return not self.ok
+    waits: bool = False
+    """The ping was swallowed by a frame that is not complete."""
 
 
 class Connection:
     """One HTTP/2 connection that offers one case."""
 
     def __init__(self, port: int) -> None:
-        plain = socket.create_connection((LOOPBACK, port), 20)
+        plain = socket.create_connection((LOOPBACK, port), PATIENCE)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = trusting_context("h2").wrap_socket(plain)
         self._frames = self._socket.makefile("rb")
@@ -95,13 +93,15 @@ class Connection:
             self._read(verdict)
         except (ConnectionError, ssl.SSLError):
             verdict.gone = True
+        except TimeoutError:
+            verdict.waits = True
         return verdict
 
     def _read(self, verdict: Verdict) -> None:
         answered = ponged = False
         while not (ponged and (answered or self._quiet())):
             head = self._frames.read(9)
-            if len(head) < 9:
+            if len(head) < 9 or head[3] == GOAWAY:
                 verdict.gone = True
                 return
             payload = self._frames.read(int.from_bytes(head[:3], "big"))
@@ -115,13 +115,13 @@ class Connection:
 
     def _quiet(self) -> bool:
         """Whether nothing comes for a while: the stream waits for more, and rightly so."""
-        self._socket.settimeout(0.3)
+        self._socket.settimeout(0.1)
         try:
-            return not self._frames.peek(1)  # type: ignore[attr-defined]  # a buffered reader
+            return not self._frames.peek(1)
         except TimeoutError:
             return True
         finally:
-            self._socket.settimeout(20)
+            self._socket.settimeout(PATIENCE)
 
 
 def _fields(key: str | None) -> Fields:

@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 from tokenworks.environment.load import environment_names, load_environment
 from tokenworks.environment.lock import read_lock
 from tokenworks.plan.gateway_types import GatewayPlan
-from tokenworks.plan.resolve import resolve
+from tokenworks.planning import resolve_loaded
 from tokenworks.render_gateway import (
     GatewayMounts,
     gateway_credentials_file,
@@ -34,7 +34,7 @@ NAMED = pytest.mark.parametrize(("folder", "name"), ENVIRONMENTS, ids=[n for _, 
 
 
 def planned(folder: Path, name: str) -> GatewayPlan:
-    return resolve(load_environment(name, folder), LOCK).gateway
+    return resolve_loaded(load_environment(name, folder), LOCK).gateway
 
 
 def written(root: Path, plan: GatewayPlan) -> dict[str, str]:

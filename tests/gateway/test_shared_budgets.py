@@ -1,0 +1,115 @@
+"""What budgets guarantee when gateways share them, and when what they share is away.
+
+The bounds are those of docs/decisions/token-budgets.md; the service and its store are real.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tokenworks.gateway.simulated_engine.settings import Settings
+from tokenworks.toolchain import Toolbox
+
+from .budgets import BudgetService, budget_service, early_in_a_minute
+from .harness import Gateway
+from .simulated import Running
+from .simulated import engine as simulated
+from .test_budgets import BODY, ask, failures, gateways, plan
+
+pytestmark = [pytest.mark.envoy, pytest.mark.cluster]
+
+UNSTATED = 64
+"""What ``engines_of`` lets an answer reserve whose caller states no limit."""
+
+
+@pytest.fixture
+def model() -> Iterator[Running]:
+    quick = Settings(first_token_seconds=0.0, inter_token_seconds=0.0, output_tokens=10)
+    with simulated(quick) as engine:
+        yield engine
+
+
+@pytest.fixture
+def service(toolbox: Toolbox, tmp_path: Path) -> BudgetService:
+    return budget_service(toolbox, tmp_path / "budgets")
+
+
+def until_refused(both: list[Gateway], callers: int, **fields: Any) -> int:
+    """How many requests are let in when callers at both gateways go on until one is refused."""
+    admitted: list[int] = []
+
+    def call(number: int) -> None:
+        gateway = both[number % len(both)]
+        while gateway.post({**BODY, **fields}).status == 200:
+            admitted.append(number)
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(callers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return len(admitted)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streams"])
+def test_use_beyond_reservations_stays_within_the_documented_bound(
+    model: Running, service: BudgetService, tmp_path: Path, stream: bool
+) -> None:
+    """Each reserves less than it uses; N at a time exceed the budget by N x (used - reserved)."""
+    model.settings(output_tokens=300)
+    early_in_a_minute()
+    kept = plan(model, service, counters=2, tokens=6000)
+    prompt, callers = math.ceil(len(json.dumps({**BODY, "stream": stream})) / 4), 4
+    with service.keeping(kept), gateways(tmp_path, kept, 2) as both:
+        used = model.chat("hi").json["usage"]["total_tokens"]
+        reserved = UNSTATED + prompt
+        assert used > reserved
+        total = used * until_refused(both, callers, stream=stream)
+    assert 3000 < total <= 6000 + callers * (used - reserved), total
+
+
+def test_a_request_budget_is_exact_over_two_gateways(
+    model: Running, service: BudgetService, tmp_path: Path
+) -> None:
+    early_in_a_minute()
+    kept = plan(model, service, counters=2, requests=60)
+    with service.keeping(kept), gateways(tmp_path, kept, 2) as both:
+        assert 52 <= until_refused(both, 6) <= 60
+        assert {ask(gateway)[0] for gateway in both} == {429}
+
+
+@pytest.mark.parametrize("what", ["service", "store"])
+def test_in_the_minute_of_a_failure_twice_the_budget_is_never_reached(
+    model: Running, service: BudgetService, tmp_path: Path, what: str
+) -> None:
+    """Portions that were taken before come on top of the shares; operators see the failure."""
+    early_in_a_minute()
+    kept = plan(model, service, counters=2, requests=40)
+    program = service.service if what == "service" else service.store
+    with service.keeping(kept), gateways(tmp_path, kept, 2) as both:
+        before = sum(ask(both[number % 2])[0] == 200 for number in range(10))
+        assert before == 10
+        assert [failures(gateway) for gateway in both] == [0, 0]
+        service.supervisor.stop(program.name)
+        total = before + until_refused(both, 4)
+        assert 20 < total < 80, total
+        assert all(failures(gateway) >= 1 for gateway in both)
+
+
+def test_a_tenant_without_a_budget_does_not_notice_a_failure(
+    model: Running, service: BudgetService, tmp_path: Path
+) -> None:
+    kept = plan(model, service, counters=2, requests=40)
+    with service.keeping(kept), gateways(tmp_path, kept, 2) as both:
+        service.supervisor.stop(service.store.name)
+        other = "key-of-support-0123456789abcdef"
+        statuses = {gateway.post(BODY, key=other).status for gateway in both for _ in range(30)}
+        assert statuses == {200}
+        assert [failures(gateway) for gateway in both] == [0, 0]
