@@ -66,7 +66,7 @@ def plan_tables(plan: Plan) -> RenderableType:
             _decisions(f"{model.name}: decisions", _model_rows(model)),
         ]
     parts.append(_decisions("gateway: decisions", _decided_rows(plan.gateway)))
-    parts += gateway_tables(plan.gateway)
+    parts += gateway_tables(plan.gateway, plan.gateway_pods)
     parts += cost_tables(plan.cost)
     parts += [f"note: {note}" for note in plan.notes]
     parts += [advice_table(plan)] if plan.advice else []

@@ -142,10 +142,55 @@ def test_every_pod_is_restricted_and_finishes_what_it_began(
             assert container["securityContext"]["capabilities"] == {"drop": ("ALL",)}
             assert "memory" in container["resources"]["limits"]
         (main,) = spec["containers"]
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            assert main[probe]["timeoutSeconds"] >= 5
+        assert spec["topologySpreadConstraints"]
         # What answers callers finishes what it began; counting a lease takes a millisecond.
         if main["name"] not in ("rate-limit", "valkey"):
             assert main["lifecycle"]["preStop"]
             assert spec["terminationGracePeriodSeconds"] > 600
+
+
+def test_the_gateway_and_its_budgets_start_live_and_end_as_planned(
+    plan: Plan, recorded: list[RecordedResource]
+) -> None:
+    pods = plan.gateway_pods
+    assert pods.rate_limit
+    for name, probes in (
+        ("gateway", pods.probes),
+        ("rate-limit", pods.rate_limit.service.probes),
+        ("rate-limit-store", pods.rate_limit.store.probes),
+    ):
+        spec = inputs(recorded, f"{name}-deployment")["spec"]["template"]["spec"]
+        (main,) = spec["containers"]
+        named = {port["name"] for port in main["ports"]}
+        for asked, probe in (
+            (main["startupProbe"], probes.startup.value),
+            (main["readinessProbe"], probes.readiness.value),
+            (main["livenessProbe"], probes.liveness.value),
+        ):
+            assert probe.port in named
+            assert asked["failureThreshold"] == probe.failure_threshold
+            assert ("httpGet" in asked) == (probe.path is not None)
+        # The store has no page to ask for; the other two say themselves whether they are ready.
+        for asked in (main["startupProbe"], main["readinessProbe"]):
+            assert ("httpGet" in asked) == (name != "rate-limit-store")
+        # A gateway that drains answers /ready with 503, which must not kill it.
+        assert main["livenessProbe"]["tcpSocket"]
+
+
+def test_gateways_may_ask_a_stopping_rate_limit_service_and_wait_for_no_store(
+    plan: Plan, recorded: list[RecordedResource]
+) -> None:
+    pods = plan.gateway_pods.rate_limit
+    assert pods
+    service = inputs(recorded, "rate-limit-deployment")["spec"]["template"]["spec"]
+    delay = service["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert delay == pods.service.stop_delay_seconds.value > 0
+    assert service["terminationGracePeriodSeconds"] > delay
+    store = inputs(recorded, "rate-limit-store-deployment")["spec"]
+    assert store["replicas"] == 1
+    assert "lifecycle" not in store["template"]["spec"]["containers"][0]
 
 
 def test_a_pod_survives_a_drained_node(recorded: list[RecordedResource]) -> None:

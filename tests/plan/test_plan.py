@@ -84,6 +84,29 @@ def test_tenants_do_not_share_a_prefix_cache(plan: Plan, tmp_path: Path) -> None
     assert [cache["enable_block_reuse"] for cache in caches] == [True, True]
 
 
+def test_the_plan_says_why_salts_do_not_open_the_prefix_cache(plan: Plan) -> None:
+    for model in plan.models:
+        assert "salt" in model.config_file.because
+        assert f"{model.engine} {model.engine_version}" in model.config_file.because
+
+
+def test_a_budget_that_callers_can_exceed_by_more_than_itself_is_advised_against(
+    plan: Plan, tmp_path: Path
+) -> None:
+    def found(plan: Plan) -> list[str]:
+        return [str(one) for one in plan.advice if "tokens_per_minute" in one.key]
+
+    search, assistant = found(plan)
+    assert search.startswith("gateway.tenants[0].tokens_per_minute: up to 2,065,152 tokens beyond")
+    assert "the 200,000 of a minute" in search
+    assert "the 500,000 of a minute" in assistant
+    enough = LOCAL.replace("500000", "3000000")
+    folder = tmp_path / "enough"
+    folder.mkdir()
+    (only,) = found(plan_of(folder, enough))
+    assert only.startswith("gateway.tenants[0]")
+
+
 def test_left_out_replicas_follow_from_the_peak(tmp_path: Path) -> None:
     text = LOCAL.replace(
         "    peak_concurrency: 12\n    replicas: 2\n", "    peak_concurrency: 40\n"

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, Secret, Service
-from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
-from tokenworks.components.gateway_pod import TLS_PORT_NAME, GatewayVolumes, gateway_pod
-from tokenworks.components.workload import Workload
+from tokenworks.components.gateway_pod import GatewayVolumes, gateway_pod
+from tokenworks.components.workload import TO_DNS, Workload, namespace_selector
 from tokenworks.naming import (
     ENGINE_ROLE,
     GATEWAY_SERVICE,
@@ -19,6 +19,7 @@ from tokenworks.naming import (
     RATE_LIMIT_ROLE,
     ROLE_LABEL,
 )
+from tokenworks.plan.gateway_pods import HTTPS_PORT_NAME, GatewayPods
 from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.platforms.load_balancer import LoadBalancer
 
@@ -27,7 +28,6 @@ WAIT_FOR = "pulumi.com/waitFor"
 HAS_ADDRESS = "jsonpath={.status.loadBalancer.ingress}"
 """The provider would otherwise watch endpoints for ten more seconds, which the Deployment's own
 readiness makes needless; pulumi-kubernetes ``pkg/await/service.go``."""
-DNS_PORT = 53
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,7 @@ class GatewayArgs:
     """What the gateway serves, and what it is made from."""
 
     plan: GatewayPlan
+    pods: GatewayPods
     config_files: Mapping[str, str]
     key_file: pulumi.Input[str]
     credentials_file: pulumi.Input[str] | None
@@ -130,6 +131,7 @@ class Gateway(Workload):
                     "metadata": {"labels": dict(self._args.labels)},
                     "spec": gateway_pod(
                         plan,
+                        self._args.pods,
                         selector=self.selector,
                         priority_class=self._args.priority_class,
                         volumes=self._volumes(),
@@ -154,7 +156,7 @@ class Gateway(Workload):
                 "allocate_load_balancer_node_ports": balancer.needs_node_ports,
                 "external_traffic_policy": "Local",
                 "selector": self.selector,
-                "ports": [{"name": "https", "port": HTTPS_PORT, "target_port": TLS_PORT_NAME}],
+                "ports": [{"name": "https", "port": HTTPS_PORT, "target_port": HTTPS_PORT_NAME}],
             },
             opts=self.child(),
         )
@@ -162,64 +164,42 @@ class Gateway(Workload):
     def _openings(self) -> None:
         """In: callers, to the TLS port. Out: engines, DNS, and what the plan needs besides."""
         plan = self._args.plan
-        self._opening(
-            "from-callers",
-            {
-                "policy_types": ["Ingress"],
-                "ingress": [
-                    {
-                        "from_": [
-                            {"ip_block": {"cidr": cidr}}
-                            for cidr in self._args.load_balancer.source_ranges
-                        ],
-                        "ports": [{"protocol": "TCP", "port": plan.tls_port}],
-                    }
-                ],
-            },
-        )
-        engine_ports = sorted({model.port for model in plan.models})
-        to_engines = {
-            "to": [
-                {
-                    "namespace_selector": _namespace(self._args.engines_namespace),
-                    "pod_selector": {
-                        "match_labels": {ROLE_LABEL: ENGINE_ROLE},
-                        "match_expressions": [{"key": MODEL_LABEL, "operator": "Exists"}],
-                    },
-                }
-            ],
-            "ports": [{"protocol": "TCP", "port": port} for port in engine_ports],
-        }
-        to_dns = {
-            "to": [
-                {
-                    "namespace_selector": _namespace("kube-system"),
-                    "pod_selector": {"match_labels": {"k8s-app": "kube-dns"}},
-                }
-            ],
-            "ports": [{"protocol": protocol, "port": DNS_PORT} for protocol in ("UDP", "TCP")],
-        }
-        self._opening("to-engines", {"policy_types": ["Egress"], "egress": [to_engines, to_dns]})
+        self._from_callers()
+        self._to_engines()
         if plan.rate_limit:
-            to_service = {
-                "to": [{"pod_selector": {"match_labels": {ROLE_LABEL: RATE_LIMIT_ROLE}}}],
-                "ports": [{"protocol": "TCP", "port": plan.rate_limit.port}],
-            }
-            self._opening("to-rate-limit", {"policy_types": ["Egress"], "egress": [to_service]})
+            service = {ROLE_LABEL: RATE_LIMIT_ROLE}
+            self._out("to-rate-limit", [_way([plan.rate_limit.port], [_pods(service)])])
         if plan.apis:
             # Their addresses change, so only the port can be said; Envoy checks who answers.
-            ports = sorted({api.port for api in plan.apis})
-            to_apis = {"ports": [{"protocol": "TCP", "port": port} for port in ports]}
-            self._opening("to-apis", {"policy_types": ["Egress"], "egress": [to_apis]})
+            self._out("to-apis", [_way(sorted({api.port for api in plan.apis}))])
 
-    def _opening(self, suffix: str, rules: Mapping[str, object]) -> None:
-        NetworkPolicy(
-            f"{self.name}-{suffix}",
-            metadata=self.metadata(f"{self.name}-{suffix}"),
-            spec={"pod_selector": {"match_labels": self.selector}, **rules},
-            opts=self.child(),
-        )
+    def _from_callers(self) -> None:
+        ranges = [{"ip_block": {"cidr": cidr}} for cidr in self._args.load_balancer.source_ranges]
+        ports = [{"protocol": "TCP", "port": self._args.plan.tls_port}]
+        way = {"from_": ranges, "ports": ports}
+        self.opening("from-callers", {"policy_types": ["Ingress"], "ingress": [way]})
+
+    def _to_engines(self) -> None:
+        engines = {
+            "namespace_selector": namespace_selector(self._args.engines_namespace),
+            "pod_selector": {
+                "match_labels": {ROLE_LABEL: ENGINE_ROLE},
+                "match_expressions": [{"key": MODEL_LABEL, "operator": "Exists"}],
+            },
+        }
+        ports = sorted({model.port for model in self._args.plan.models})
+        self._out("to-engines", [_way(ports, [engines]), TO_DNS])
+
+    def _out(self, suffix: str, ways: Sequence[Mapping[str, Any]]) -> None:
+        self.opening(suffix, {"policy_types": ["Egress"], "egress": list(ways)})
 
 
-def _namespace(name: pulumi.Input[str]) -> dict[str, object]:
-    return {"match_labels": {"kubernetes.io/metadata.name": name}}
+def _pods(labels: Mapping[str, str]) -> dict[str, Any]:
+    """Pods of the same namespace."""
+    return {"pod_selector": {"match_labels": dict(labels)}}
+
+
+def _way(ports: Sequence[int], to: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """A way out to some ports; to anybody's where nobody is named."""
+    listed = [{"protocol": "TCP", "port": port} for port in ports]
+    return {"to": list(to), "ports": listed} if to else {"ports": listed}

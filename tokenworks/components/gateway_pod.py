@@ -8,12 +8,11 @@ from typing import Any
 
 import pulumi
 
-from tokenworks.components.workload import RESTRICTED, restricted_pod
+from tokenworks.components.workload import RESTRICTED, probes, restricted_pod
+from tokenworks.plan.gateway_pods import HTTPS_PORT_NAME, READINESS_PORT_NAME, GatewayPods
 from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.render_gateway import GATEWAY_MOUNTS, drain_command, envoy_arguments
 
-TLS_PORT_NAME = "https"
-READINESS_PORT_NAME = "readiness"
 GATEWAY_USER = 101
 """The ``envoy`` user of the official image."""
 
@@ -30,6 +29,7 @@ class GatewayVolumes:
 
 def gateway_pod(
     plan: GatewayPlan,
+    pods: GatewayPods,
     *,
     selector: Mapping[str, str],
     priority_class: pulumi.Input[str],
@@ -42,7 +42,7 @@ def gateway_pod(
     return {
         **restricted_pod(user=GATEWAY_USER, selector=selector, priority_class=priority_class),
         "termination_grace_period_seconds": plan.termination_grace_seconds.value,
-        "containers": [_envoy(plan, mounts)],
+        "containers": [_envoy(plan, pods, mounts)],
         "volumes": [
             {"name": "config", "config_map": {"name": volumes.config}},
             # Readable by the group that Envoy runs in, and by nobody else.
@@ -54,17 +54,16 @@ def gateway_pod(
     }
 
 
-def _envoy(plan: GatewayPlan, mounts: Mapping[str, str]) -> dict[str, Any]:
+def _envoy(plan: GatewayPlan, pods: GatewayPods, mounts: Mapping[str, str]) -> dict[str, Any]:
     workers = plan.workers.value
     memory = f"{plan.memory_mib.value}Mi"
-    ready = {"http_get": {"path": "/ready", "port": READINESS_PORT_NAME}, "timeout_seconds": 5}
     return {
         "name": "envoy",
         "image": plan.image.reference,
-        "command": ["envoy"],
+        "command": list(_command(pods.file_descriptors.value)),
         "args": list(envoy_arguments(plan)),
         "ports": [
-            {"name": TLS_PORT_NAME, "container_port": plan.tls_port},
+            {"name": HTTPS_PORT_NAME, "container_port": plan.tls_port},
             {"name": READINESS_PORT_NAME, "container_port": plan.readiness_port},
         ],
         "security_context": RESTRICTED,
@@ -72,15 +71,18 @@ def _envoy(plan: GatewayPlan, mounts: Mapping[str, str]) -> dict[str, Any]:
             "requests": {"cpu": str(workers), "memory": memory},
             "limits": {"memory": memory},
         },
-        "readiness_probe": {**ready, "period_seconds": 5, "failure_threshold": 2},
-        "liveness_probe": {
-            "tcp_socket": {"port": TLS_PORT_NAME},
-            "period_seconds": 10,
-            "timeout_seconds": 5,
-            "failure_threshold": 6,
-        },
+        **probes(pods.probes),
         "lifecycle": {"pre_stop": {"exec_": {"command": list(drain_command())}}},
         "volume_mounts": [
             {"name": name, "mount_path": path, "read_only": True} for name, path in mounts.items()
         ],
     }
+
+
+def _command(file_descriptors: int) -> tuple[str, ...]:
+    """Envoy, on condition that the node allows as many open files as its connections need.
+
+    Kubernetes has no field for that. Envoy raises its own limit as far as the node allows, so only
+    a node that allows too few has to be refused: there bash names the limit and ends.
+    """
+    return ("bash", "-c", f'ulimit -Sn {file_descriptors} && exec envoy "$@"', "envoy")

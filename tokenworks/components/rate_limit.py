@@ -9,10 +9,15 @@ from typing import Any
 import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, Service
-from pulumi_kubernetes.networking.v1 import NetworkPolicy
 
-from tokenworks.components.workload import RESTRICTED, Workload, restricted_pod
+from tokenworks.components.workload import RESTRICTED, TO_DNS, Workload, probes, restricted_pod
 from tokenworks.naming import GATEWAY_ROLE, ROLE_LABEL, content_hash
+from tokenworks.plan.gateway_pods import (
+    SERVICE_PORT_NAME,
+    STORE_PORT_NAME,
+    PodPlan,
+    RateLimitPods,
+)
 from tokenworks.plan.gateway_types import RateLimitPlan
 from tokenworks.render_gateway import (
     RATE_LIMIT_CONFIG_MOUNT,
@@ -24,7 +29,6 @@ NOBODY = 65532
 """The user of the service's image, which has no shell and nothing else."""
 STORE_USER = 999
 """The ``valkey`` user of the store's image."""
-DNS_PORT = 53
 SKIP_AWAIT = "pulumi.com/skipAwait"
 
 
@@ -33,6 +37,7 @@ class RateLimitArgs:
     """What is kept, and for whom."""
 
     plan: RateLimitPlan
+    pods: RateLimitPods
     budgets_file: str
     service_labels: Mapping[str, str]
     store_labels: Mapping[str, str]
@@ -60,16 +65,14 @@ class RateLimitStore(Workload):
             "image": args.plan.store_image.reference,
             "command": ["valkey-server"],
             "args": list(store_arguments(args.plan)),
-            "ports": [{"name": "store", "container_port": port}],
-            "security_context": RESTRICTED,
-            "resources": _resources("100m", "128Mi"),
-            "readiness_probe": {"tcp_socket": {"port": "store"}, "period_seconds": 5},
-            "liveness_probe": {"tcp_socket": {"port": "store"}, "period_seconds": 10},
+            "ports": [{"name": STORE_PORT_NAME, "container_port": port}],
+            **_running(args.pods.store),
         }
-        pod = {**_pod(self, STORE_USER, args), "containers": [container]}
+        pod = {**_pod(self, STORE_USER, args, args.pods.store), "containers": [container]}
         # Two at once would keep two counts.
-        _deployment(self, pod, replicas=1, strategy={"type": "Recreate"})
-        _service(self, "store", port)
+        replicas = args.pods.store_replicas.value
+        _deployment(self, pod, replicas=replicas, strategy={"type": "Recreate"})
+        _service(self, STORE_PORT_NAME, port)
         _opening(self, args.service_labels[ROLE_LABEL], port)
         self.register_outputs({})
 
@@ -90,7 +93,7 @@ class RateLimit(Workload):
         )
         self._args = args
         pod = {
-            **_pod(self, NOBODY, args),
+            **_pod(self, NOBODY, args, args.pods.service),
             "containers": [self._container()],
             "volumes": [{"name": "budgets", "config_map": {"name": self._budgets()}}],
         }
@@ -99,7 +102,7 @@ class RateLimit(Workload):
             "rolling_update": {"max_surge": 1, "max_unavailable": 0},
         }
         _deployment(self, pod, replicas=args.plan.replicas.value, strategy=strategy)
-        _service(self, "http", args.plan.port)
+        _service(self, SERVICE_PORT_NAME, args.plan.port)
         self.disruption_budget()
         _opening(self, GATEWAY_ROLE, args.plan.port)
         self._to_store()
@@ -118,58 +121,45 @@ class RateLimit(Workload):
 
     def _container(self) -> dict[str, Any]:
         plan = self._args.plan
-        ready = {"http_get": {"path": "/healthcheck", "port": "http"}, "timeout_seconds": 5}
         environment = rate_limit_environment(plan)
         return {
             "name": "rate-limit",
             "image": plan.image.reference,
             "command": ["/bin/ratelimit"],
             "env": [{"name": name, "value": value} for name, value in environment.items()],
-            "ports": [{"name": "http", "container_port": plan.port}],
-            "security_context": RESTRICTED,
-            "resources": _resources("100m", "128Mi"),
-            "readiness_probe": {**ready, "period_seconds": 5, "failure_threshold": 2},
-            "liveness_probe": {"tcp_socket": {"port": "http"}, "period_seconds": 10},
+            "ports": [{"name": SERVICE_PORT_NAME, "container_port": plan.port}],
+            **_running(self._args.pods.service),
             "volume_mounts": [
                 {"name": "budgets", "mount_path": RATE_LIMIT_CONFIG_MOUNT, "read_only": True}
             ],
         }
 
     def _to_store(self) -> None:
-        dns = {
-            "to": [
-                {
-                    "namespace_selector": {
-                        "match_labels": {"kubernetes.io/metadata.name": "kube-system"}
-                    },
-                    "pod_selector": {"match_labels": {"k8s-app": "kube-dns"}},
-                }
-            ],
-            "ports": [{"protocol": protocol, "port": DNS_PORT} for protocol in ("UDP", "TCP")],
-        }
         role = self._args.store_labels[ROLE_LABEL]
         store = {
             "to": [{"pod_selector": {"match_labels": {ROLE_LABEL: role}}}],
             "ports": [{"protocol": "TCP", "port": self._args.plan.store_port}],
         }
-        NetworkPolicy(
-            f"{self.name}-to-store",
-            metadata=self.metadata(f"{self.name}-to-store"),
-            spec={
-                "pod_selector": {"match_labels": self.selector},
-                "policy_types": ["Egress"],
-                "egress": [store, dns],
-            },
-            opts=self.child(),
-        )
+        self.opening("to-store", {"policy_types": ["Egress"], "egress": [store, TO_DNS]})
 
 
-def _resources(cpu: str, memory: str) -> dict[str, Any]:
-    return {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}}
+def _running(plan: PodPlan) -> dict[str, Any]:
+    """What the containers of both have in common: rights, share of the node, probes and end."""
+    cpu, memory = f"{plan.cpu_millicores.value}m", f"{plan.memory_mib.value}Mi"
+    delay = plan.stop_delay_seconds.value
+    return {
+        "security_context": RESTRICTED,
+        "resources": {"requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory}},
+        **probes(plan.probes),
+        **({"lifecycle": {"pre_stop": {"sleep": {"seconds": delay}}}} if delay else {}),
+    }
 
 
-def _pod(workload: Workload, user: int, args: RateLimitArgs) -> dict[str, Any]:
-    return restricted_pod(user=user, selector=workload.selector, priority_class=args.priority_class)
+def _pod(workload: Workload, user: int, args: RateLimitArgs, plan: PodPlan) -> dict[str, Any]:
+    return {
+        **restricted_pod(user=user, selector=workload.selector, priority_class=args.priority_class),
+        "termination_grace_period_seconds": plan.termination_grace_seconds.value,
+    }
 
 
 def _deployment(
@@ -205,18 +195,8 @@ def _service(workload: Workload, port_name: str, port: int) -> None:
 
 def _opening(workload: Workload, role: str, port: int) -> None:
     """The one way in: from the pods of one role, in the same namespace."""
-    NetworkPolicy(
-        f"{workload.name}-from-{role}",
-        metadata=workload.metadata(f"{workload.name}-from-{role}"),
-        spec={
-            "pod_selector": {"match_labels": workload.selector},
-            "policy_types": ["Ingress"],
-            "ingress": [
-                {
-                    "from_": [{"pod_selector": {"match_labels": {ROLE_LABEL: role}}}],
-                    "ports": [{"protocol": "TCP", "port": port}],
-                }
-            ],
-        },
-        opts=workload.child(),
-    )
+    way = {
+        "from_": [{"pod_selector": {"match_labels": {ROLE_LABEL: role}}}],
+        "ports": [{"protocol": "TCP", "port": port}],
+    }
+    workload.opening(f"from-{role}", {"policy_types": ["Ingress"], "ingress": [way]})

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
+from pulumi_kubernetes.networking.v1 import NetworkPolicy
 from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
+
+from tokenworks.plan.gateway_pods import PodProbe, PodProbes
 
 RESTRICTED = {
     "allow_privilege_escalation": False,
@@ -14,6 +17,25 @@ RESTRICTED = {
     "read_only_root_filesystem": True,
 }
 """Security context of every container, under Pod Security ``restricted``."""
+
+DNS_PORT = 53
+
+
+def namespace_selector(name: pulumi.Input[str]) -> dict[str, Any]:
+    """Selects one namespace by its name."""
+    return {"match_labels": {"kubernetes.io/metadata.name": name}}
+
+
+TO_DNS: dict[str, Any] = {
+    "to": [
+        {
+            "namespace_selector": namespace_selector("kube-system"),
+            "pod_selector": {"match_labels": {"k8s-app": "kube-dns"}},
+        }
+    ],
+    "ports": [{"protocol": protocol, "port": DNS_PORT} for protocol in ("UDP", "TCP")],
+}
+"""The way out that everything needs which calls somebody by name."""
 
 
 class Workload(pulumi.ComponentResource):
@@ -49,6 +71,38 @@ class Workload(pulumi.ComponentResource):
             spec={"max_unavailable": 1, "selector": {"match_labels": self.selector}},
             opts=self.child(),
         )
+
+    def opening(self, suffix: str, rules: Mapping[str, Any]) -> NetworkPolicy:
+        """One way in or out of the pods; whatever no opening names is closed."""
+        return NetworkPolicy(
+            f"{self.name}-{suffix}",
+            metadata=self.metadata(f"{self.name}-{suffix}"),
+            spec={"pod_selector": {"match_labels": self.selector}, **rules},
+            opts=self.child(),
+        )
+
+
+def probes(plan: PodProbes) -> dict[str, Any]:
+    """The three probes of a container."""
+    return {
+        "startup_probe": _probe(plan.startup.value),
+        "readiness_probe": _probe(plan.readiness.value),
+        "liveness_probe": _probe(plan.liveness.value),
+    }
+
+
+def _probe(probe: PodProbe) -> dict[str, Any]:
+    asked = (
+        {"tcp_socket": {"port": probe.port}}
+        if probe.path is None
+        else {"http_get": {"path": probe.path, "port": probe.port}}
+    )
+    return {
+        **asked,
+        "period_seconds": probe.period_seconds,
+        "timeout_seconds": probe.timeout_seconds,
+        "failure_threshold": probe.failure_threshold,
+    }
 
 
 def restricted_pod(

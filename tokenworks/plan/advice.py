@@ -10,6 +10,7 @@ from tokenworks.plan import sizes
 from tokenworks.plan.candidate import Candidate
 from tokenworks.plan.capacity import Sized
 from tokenworks.plan.fitting import fewest_gpus, spelt
+from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.plan.types import CostPlan, ModelCost, Rates
 from tokenworks.sizing import advice
 from tokenworks.sizing.advice import Advice, Split
@@ -27,6 +28,7 @@ def advices(
     ready: Sequence[Sized],
     times: Sequence[ColdStart],
     cost: CostPlan,
+    gateway: GatewayPlan,
 ) -> tuple[Advice, ...]:
     """Every finding, model by model, then those of the whole environment."""
     client = loaded.environment.gateway.max_request_seconds
@@ -39,6 +41,7 @@ def advices(
     slowest = max(start.scale_out_seconds for start in times)
     found.append(advice.late_scale_out("models", scale_out_seconds=slowest, client_seconds=client))
     found += _unused(loaded, [one.candidate for one in ready], cost)
+    found += _budgets(gateway)
     found += _cost(cost)
     return advice.given(found)
 
@@ -176,6 +179,17 @@ def _unused(
             idle = price.per_hour * (gpus - used) / gpus * HOURS_PER_MONTH
             unused = f"{float(idle):,.2f} {cost.currency}"
         yield advice.unused_gpus(f"node_pools[{index}]", gpus=gpus, used=used, month=unused)
+
+
+def _budgets(gateway: GatewayPlan) -> Iterable[Advice | None]:
+    for index, tenant in enumerate(gateway.tenants):
+        if tenant.tokens is not None:
+            yield advice.loose_budget(
+                f"gateway.tenants[{index}].tokens_per_minute",
+                per_minute=tenant.tokens.per_minute,
+                overshoot=tenant.tokens.overshoot.value,
+                because=tenant.tokens.overshoot.because.split(";")[0],
+            )
 
 
 def _cost(cost: CostPlan) -> Iterable[Advice | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import TypedDict
 
 from tokenworks.engines import tensorrt_llm
 from tokenworks.environment.gateway import Gateway
@@ -26,6 +27,7 @@ from tokenworks.plan.gateway_types import (
     ManagedApi,
     ModelEngines,
     RateLimitPlan,
+    TenantPlan,
 )
 from tokenworks.plan.types import Decided
 
@@ -59,6 +61,36 @@ RATE_LIMIT_TIMEOUT_MILLISECONDS = 250
 RATE_LIMIT_DOWN_SECONDS = 1
 
 
+class _Callers(TypedDict):
+    """Who may call."""
+
+    tenants: tuple[TenantPlan, ...]
+    jwt: JwtIssuer | None
+    counters: Decided[int]
+
+
+class _Limits(TypedDict):
+    """What one request, and one connection, may be."""
+
+    allowed_paths: tuple[str, ...]
+    max_request_body_bytes: Decided[int]
+    max_request_seconds: Decided[int]
+    stream_idle_seconds: Decided[int]
+    max_streams_per_connection: Decided[int]
+
+
+class _Process(TypedDict):
+    """What one gateway takes from its node, where it listens, and how it ends."""
+
+    workers: Decided[int]
+    memory_mib: Decided[int]
+    tls_port: int
+    admin_port: int
+    readiness_port: int
+    drain_seconds: Decided[int]
+    termination_grace_seconds: Decided[int]
+
+
 def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, int]) -> GatewayPlan:
     """The gateway of an environment whose problems were ruled out before.
 
@@ -67,53 +99,74 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, i
     section, models = loaded.environment.gateway, loaded.environment.models
     longest = max(model.max_model_len_tokens for model in models)
     body_bytes = BODY_OVERHEAD_BYTES + BYTES_PER_TOKEN * longest
-    seconds = section.max_request_seconds
+    requests = sum(admitted.values())
     engines = tuple(_engines(model, admitted[model.name]) for model in models)
-    counters = section.replicas * WORKERS
     return GatewayPlan(
         hostname=section.hostname,
         image=ENVOY.locked(lock),
         replicas=Decided(section.replicas, "asked for; two survive the loss of a node"),
-        tenants=tuple(
-            tenant_plan(tenant, engines, counters=counters, replicas=section.replicas)
-            for tenant in section.tenants
-        ),
-        jwt=_jwt(loaded),
         models=engines,
         apis=_apis(section),
         answers=static_answers(section),
         routes=gateway_routes(section, tuple(model.name for model in models)),
         rate_limit=_rate_limit(section, lock),
-        counters=Decided(
+        **_callers(loaded, engines),
+        **_limits(section, longest, body_bytes, requests),
+        **_process(section, body_bytes, requests),
+    )
+
+
+def _callers(loaded: LoadedEnvironment, engines: tuple[ModelEngines, ...]) -> _Callers:
+    section = loaded.environment.gateway
+    counters = section.replicas * WORKERS
+    return {
+        "tenants": tuple(
+            tenant_plan(tenant, engines, counters=counters, replicas=section.replicas)
+            for tenant in section.tenants
+        ),
+        "jwt": _jwt(loaded),
+        "counters": Decided(
             counters, f"{section.replicas} gateways of {WORKERS} worker each keep count"
         ),
-        allowed_paths=(MODEL_LIST_PATH, *tensorrt_llm.SERVED_PATHS),
-        max_request_body_bytes=Decided(
+    }
+
+
+def _limits(section: Gateway, longest: int, body_bytes: int, requests: int) -> _Limits:
+    seconds = section.max_request_seconds
+    return {
+        "allowed_paths": (MODEL_LIST_PATH, *tensorrt_llm.SERVED_PATHS),
+        "max_request_body_bytes": Decided(
             body_bytes,
             f"{BYTES_PER_TOKEN} bytes for each of the {longest} tokens of the longest model, and "
             f"{BODY_OVERHEAD_BYTES} for the rest of the request",
         ),
-        max_request_seconds=Decided(seconds, "the longest request that is promised"),
-        stream_idle_seconds=Decided(
+        "max_request_seconds": Decided(seconds, "the longest request that is promised"),
+        "stream_idle_seconds": Decided(
             seconds,
             "a prompt may wait and be read for as long as the whole request may take before its "
             "first token; a shorter idle limit would cut it",
         ),
-        max_streams_per_connection=_streams(sum(admitted.values())),
-        tls_port=TLS_PORT,
-        admin_port=ADMIN_PORT,
-        readiness_port=READINESS_PORT,
-        drain_seconds=Decided(
-            seconds + ENDPOINT_REMOVAL_SECONDS,
+        "max_streams_per_connection": _streams(requests),
+    }
+
+
+def _process(section: Gateway, body_bytes: int, requests: int) -> _Process:
+    drain = section.max_request_seconds + ENDPOINT_REMOVAL_SECONDS
+    return {
+        "workers": Decided(WORKERS, "one processor carries thousands of requests a second"),
+        "memory_mib": _memory(requests, body_bytes),
+        "tls_port": TLS_PORT,
+        "admin_port": ADMIN_PORT,
+        "readiness_port": READINESS_PORT,
+        "drain_seconds": Decided(
+            drain,
             f"{ENDPOINT_REMOVAL_SECONDS} s until no client is sent here, then the longest request",
         ),
-        termination_grace_seconds=Decided(
-            seconds + ENDPOINT_REMOVAL_SECONDS + STOP_MARGIN_SECONDS,
+        "termination_grace_seconds": Decided(
+            drain + STOP_MARGIN_SECONDS,
             f"draining, and {STOP_MARGIN_SECONDS} s for the last answers and Envoy's own end",
         ),
-        workers=Decided(WORKERS, "one processor carries thousands of requests a second"),
-        memory_mib=_memory(sum(admitted.values()), body_bytes),
-    )
+    }
 
 
 def _engines(model: Model, admitted: int) -> ModelEngines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tokenworks.environment.gateway import FallbackStep, Gateway, Place, Rule
@@ -12,7 +12,26 @@ from tokenworks.environment.lock import Lock
 from tokenworks.environment.yaml_source import KeyPath, YamlSource, spell
 from tokenworks.errors import Problem
 from tokenworks.plan.gateway_images import ENVOY, RATE_LIMIT, STORE
+from tokenworks.plan.gateway_pods import CALLER_CONNECTIONS
 from tokenworks.plan.gateway_routes import ANY_SIZE
+
+
+def crowded(loaded: LoadedEnvironment, admitted: Mapping[str, int]) -> Iterable[Problem]:
+    """Whether callers have fewer connections than requests: HTTP/1.1 takes one for each.
+
+    ``admitted`` is for each model how many requests one gateway lets in at once.
+    """
+    requests = sum(admitted.values())
+    if requests > CALLER_CONNECTIONS:
+        most = max(admitted, key=lambda name: admitted[name])
+        index = next(i for i, one in enumerate(loaded.environment.models) if one.name == most)
+        yield loaded.source.problem(
+            ("models", index, "peak_concurrency"),
+            given=str(loaded.environment.models[index].peak_concurrency),
+            reason=f"makes {requests} requests at once in one gateway, which takes "
+            f"{CALLER_CONNECTIONS} connections of callers",
+            remedy="give some models an environment of their own",
+        )
 
 
 def gateway_problems(loaded: LoadedEnvironment, lock: Lock) -> Iterable[Problem]:

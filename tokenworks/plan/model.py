@@ -205,7 +205,9 @@ def _config_file(ready: Candidate, *, tenants: int) -> Decided[dict[str, object]
     shared = tenants > 1
     because = (
         f"prefix cache off: {tenants} tenants share the engine, and the time a cached prefix saves "
-        "would tell one what another asked"
+        "would tell one what another asked. Requests of isolated tenants carry a salt, but "
+        f"that {model.engine.name} {model.engine.version} keeps salted prefixes apart was never "
+        "seen running: its sources were read at other commits"
         if shared
         else "prefix cache on: there is one tenant"
     )

@@ -17,7 +17,8 @@ from tokenworks.plan.candidate import Candidate, candidate, notes
 from tokenworks.plan.capacity import capacity_problems, sized
 from tokenworks.plan.cost import cost_plan, cost_problems
 from tokenworks.plan.gateway import gateway_plan
-from tokenworks.plan.gateway_problems import gateway_problems
+from tokenworks.plan.gateway_pods import gateway_pods
+from tokenworks.plan.gateway_problems import crowded, gateway_problems
 from tokenworks.plan.hosts import (
     access_plan,
     cluster_plan,
@@ -46,9 +47,10 @@ def resolve(loaded: LoadedEnvironment, lock: Lock, files: HostFiles = NO_HOSTS) 
     times = [cold_start(one.case.manifest.total_bytes, rate, **measured) for one in ready]
     fleet = [sized(loaded, one, start) for one, start in zip(ready, times, strict=True)]
     ready = [one.candidate for one in fleet]
-    _refuse(list(_placement_problems(loaded, ready)))
-    cost = cost_plan(loaded, fleet, times)
     admitted = {one.candidate.model.name: one.admitted for one in fleet}
+    _refuse([*_placement_problems(loaded, ready), *crowded(loaded, admitted)])
+    cost = cost_plan(loaded, fleet, times)
+    gateway = gateway_plan(loaded, lock, admitted)
     return Plan(
         environment=loaded.name,
         platform=loaded.environment.platform,
@@ -60,14 +62,15 @@ def resolve(loaded: LoadedEnvironment, lock: Lock, files: HostFiles = NO_HOSTS) 
             model_plan(loaded, one, _demands(ready, one.candidate.pool.name), start)
             for one, start in zip(fleet, times, strict=True)
         ),
-        gateway=gateway_plan(loaded, lock, admitted),
+        gateway=gateway,
+        gateway_pods=gateway_pods(gateway),
         system_nodes=Decided(
             max(2, loaded.environment.gateway.replicas),
             "one for each gateway pod and at least two, so that losing a node leaves a gateway",
         ),
         cost=cost,
         notes=(*(note for one in ready for note in notes(one)), *host_notes(loaded, files)),
-        advice=advices(loaded, fleet, times, cost),
+        advice=advices(loaded, fleet, times, cost, gateway),
         access=access_plan(loaded),
         cluster=cluster_plan(loaded),
     )

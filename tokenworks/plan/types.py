@@ -19,6 +19,7 @@ from tokenworks.sizing.cold_start import ColdStart
 from tokenworks.sizing.cost import IdleNight, Money, MonthlyCost, Views, Volume
 
 if TYPE_CHECKING:
+    from tokenworks.plan.gateway_pods import GatewayPods
     from tokenworks.plan.gateway_types import GatewayPlan
 
 T_co = TypeVar("T_co", covariant=True)
@@ -312,6 +313,7 @@ class Plan:
     pools: tuple[PoolPlan, ...]
     models: tuple[ModelPlan, ...]
     gateway: GatewayPlan
+    gateway_pods: GatewayPods
     system_nodes: Decided[int]
     cost: CostPlan
     notes: tuple[str, ...]

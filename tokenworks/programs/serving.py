@@ -81,6 +81,7 @@ def _gateway(context: Context, cluster: pulumi.StackReference) -> Gateway:
         "gateway",
         GatewayArgs(
             plan=plan,
+            pods=context.plan.gateway_pods,
             config_files=gateway_files(plan, listen_address=POD_ADDRESS),
             key_file=_key_file(plan),
             credentials_file=_credentials_file(plan),
@@ -98,11 +99,12 @@ def _gateway(context: Context, cluster: pulumi.StackReference) -> Gateway:
 
 def _rate_limit(context: Context, cluster: pulumi.StackReference) -> None:
     """The keeper of budgets, where any tenant has one."""
-    plan = context.plan.gateway
-    if plan.rate_limit is None:
+    plan, pods = context.plan.gateway, context.plan.gateway_pods.rate_limit
+    if plan.rate_limit is None or pods is None:
         return
     args = RateLimitArgs(
         plan=plan.rate_limit,
+        pods=pods,
         budgets_file=rate_limit_file(plan),
         service_labels=context.labels(naming.RATE_LIMIT_SERVICE, naming.RATE_LIMIT_ROLE),
         store_labels=context.labels(naming.RATE_LIMIT_STORE_SERVICE, naming.RATE_LIMIT_STORE_ROLE),

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
 
 from rich.console import RenderableType
 
+from tokenworks.plan.gateway_pods import GatewayPods, PodProbe
 from tokenworks.plan.gateway_types import Budget, GatewayPlan, GatewayRoute, Step, TenantPlan
+from tokenworks.plan.types import Decided
 from tokenworks.report.tables import filled
 
 
-def gateway_tables(plan: GatewayPlan) -> list[RenderableType]:
-    """Tenants with their rights and budgets, and routes in the order in which they are tried."""
+def gateway_tables(plan: GatewayPlan, pods: GatewayPods) -> list[RenderableType]:
+    """Tenants with rights and budgets, routes in the order in which they are tried, and pods."""
     tenants = ("tenant", "models", "a minute", "by itself", "beyond it", "because")
     routes = ("route", "goes to", "because")
     return [
         filled("gateway: tenants", tenants, (row for one in plan.tenants for row in _rows(one))),
         filled("gateway: routes", routes, (_route(one) for one in plan.routes)),
+        filled("gateway: pods", ("decision", "value", "because"), _pod_rows(pods)),
     ]
 
 
@@ -57,3 +62,23 @@ def _route(route: GatewayRoute) -> tuple[str, str, str]:
 
 def _step(step: Step) -> str:
     return "a fixed answer" if step.kind == "answer" else step.name
+
+
+def _pod_rows(part: Any, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Every decision below a part of the plan, by its key."""
+    for field in fields(part):
+        key, value = f"{prefix}{field.name}", getattr(part, field.name)
+        if isinstance(value, Decided):
+            yield key, _shown(value.value), value.because
+        elif is_dataclass(value):
+            yield from _pod_rows(value, f"{key}.")
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, PodProbe):
+        return str(value)
+    asked = f"GET {value.path} on" if value.path else "a connection to"
+    return (
+        f"{asked} {value.port} every {value.period_seconds} s, {value.timeout_seconds} s each, "
+        f"{value.failure_threshold} failures"
+    )

@@ -220,6 +220,19 @@ def too_few_replicas(key: str, *, replicas: int, needed: int, because: str) -> A
     )
 
 
+def loose_budget(key: str, *, per_minute: int, overshoot: int, because: str) -> Advice | None:
+    """A budget of tokens that requests without a stated limit can exceed by more than itself."""
+    if overshoot <= per_minute:
+        return None
+    return Advice(
+        key=key,
+        finding=f"up to {overshoot:,} tokens beyond the {per_minute:,} of a minute can be used by "
+        f"callers who state no limit ({because})",
+        remedy="have callers send max_tokens, which is then reserved, or let the tenant use models "
+        "with a smaller max_model_len_tokens only",
+    )
+
+
 def given(findings: Iterable[Advice | None]) -> tuple[Advice, ...]:
     """The findings there are, without those where all is well."""
     return tuple(finding for finding in findings if finding is not None)
