@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from tokenworks.errors import ConfigError, Problem
 from tokenworks.plan.gateway import MODEL_LIST_PATH
+from tokenworks.plan.gateway_pods import CALLER_CONNECTIONS, STORE_DATA_MIB
 from tokenworks.plan.gateway_types import GatewayPlan, RateLimitPlan
 from tokenworks.render_routes import (
     PASSED_OVER_HEADER,
@@ -37,9 +38,6 @@ INVALID_BODY: Final = (
 MAX_KEY_BYTES: Final = 512
 """Longest API key that is hashed; a header may hold 60 kB, and hashing that is work."""
 
-MAX_CONNECTIONS: Final = 10_000
-"""Callers' connections at once in one Envoy: twice the 5,000 streams that it must carry."""
-
 DRAIN_MINIMUM_SECONDS: Final = 15
 """How long a stopping gateway goes on accepting, until load balancers have seen failed probes."""
 
@@ -54,6 +52,9 @@ LONGEST_EVENT_BYTES: Final = 65_536
 
 BYTES_PER_TOKEN: Final = 4
 """A token is about four characters of text; what a prompt reserves follows from its size."""
+
+CLIENT_CA_FILE: Final = "ca.crt"
+"""The file in the mount of its own that holds the authorities of callers' certificates."""
 
 RATE_LIMIT_CONFIG_MOUNT: Final = "/etc/rate-limit/config"
 """Where the rate-limit service finds the budgets."""
@@ -73,6 +74,10 @@ _BODY_HEADERS: Final = (
 )
 """Members of a request that decide something, and the header that each is read into."""
 
+_LIMITS: Final = ("max_tokens", "max_completion_tokens")
+"""Members by which a caller limits its answer. Engines know the first on every path; the second is
+another name for it, of chats alone (``tensorrt_llm/serve/openai_protocol.py``)."""
+
 _KEPT_HEADERS: Final = ("x-llm-stream",)
 """Those that later steps read as well."""
 
@@ -90,6 +95,7 @@ class GatewayMounts:
     keys: str = "/etc/gateway-keys"
     tls: str = "/etc/gateway-tls"
     credentials: str = "/etc/gateway-credentials"
+    client_ca: str = "/etc/gateway-client-ca"
     trusted_ca: str = "/etc/ssl/certs/ca-certificates.crt"
 
 
@@ -116,7 +122,7 @@ def gateway_files(
         "plan": plan,
         "mounts": mounts,
         "listen_address": listen_address,
-        "max_connections": MAX_CONNECTIONS,
+        "max_connections": CALLER_CONNECTIONS,
         "drain_minimum_seconds": min(DRAIN_MINIMUM_SECONDS, plan.drain_seconds.value),
         "stats_tags": ("tenant", "model", "kind", "status", "route", "by"),
         "first_token_buckets_ms": FIRST_TOKEN_BUCKETS_MS,
@@ -133,6 +139,10 @@ def gateway_files(
     files["admission.yaml"] = _admission_file(plan)
     if plan.jwt:
         files["identity.yaml"] = render("gateway/identity.yaml.j2", jwt=plan.jwt)
+    if plan.client_certificates:
+        files["client_ca.yaml"] = render(
+            "gateway/client_ca.yaml.j2", folder=mounts.client_ca, file=CLIENT_CA_FILE
+        )
     return files
 
 
@@ -142,6 +152,8 @@ def _listener_values(plan: GatewayPlan) -> dict[str, Any]:
         "body_too_large": f"A request body may hold at most {limit} bytes here.",
         "body_headers": _BODY_HEADERS,
         "identity_filters": ["identity"] if plan.jwt else [],
+        "client_certificates": [plan.client_certificates] if plan.client_certificates else [],
+        "proxy_protocols": ["proxy_protocol"] if plan.proxy_protocol else [],
         "hops": hops(plan, _body_edits()),
         "hop_log_lines": (
             {
@@ -189,6 +201,7 @@ def _admission_file(plan: GatewayPlan) -> str:
             "name": tenant.name,
             "isolated": tenant.isolated,
             "models": tenant.models,
+            "default_max_tokens": tenant.default_max_tokens or 0,
             "budgets": _budgets(tenant.requests, tenant.tokens),
         }
         for tenant in plan.tenants
@@ -204,6 +217,7 @@ def _admission_file(plan: GatewayPlan) -> str:
             longest_event_bytes=LONGEST_EVENT_BYTES,
         ),
         chat_path=CHAT_PATH,
+        limit_headers=[(name, member) for name, member in _BODY_HEADERS if member in _LIMITS],
         invalid_body=INVALID_BODY,
         tenants=tenants,
         models=[
@@ -278,7 +292,7 @@ def store_arguments(plan: RateLimitPlan) -> tuple[str, ...]:
     return (
         *("--port", str(plan.store_port), "--protected-mode", "no"),
         *("--save", "", "--appendonly", "no"),
-        *("--maxmemory", "64mb", "--maxmemory-policy", "volatile-ttl"),
+        *("--maxmemory", f"{STORE_DATA_MIB}mb", "--maxmemory-policy", "volatile-ttl"),
     )
 
 

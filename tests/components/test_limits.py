@@ -65,7 +65,9 @@ def admitted(plan: Plan) -> int:
 
 def container(plan: Plan) -> tuple[Any, Any]:
     """The gateway's pod and its container."""
-    volumes = GatewayVolumes(config="config", keys="keys", credentials=None, tls="tls")
+    volumes = GatewayVolumes(
+        config="config", client_ca=None, keys="keys", credentials=None, tls="tls"
+    )
     pod = gateway_pod(
         plan.gateway, plan.gateway_pods, selector={}, priority_class="high", volumes=volumes
     )
@@ -111,8 +113,9 @@ def test_all_requests_inside_may_ask_for_their_budget_at_once(plan: Plan) -> Non
     found = limits(plan)
     assert ("rate_limit" in found) == (plan.gateway.rate_limit is not None)
     if plan.gateway.rate_limit:
-        assert found["rate_limit"]["max_requests"] >= admitted(plan)
-        assert found["rate_limit"]["max_connections"] >= admitted(plan)
+        elsewhere = sum(one.max_concurrent_requests for one in plan.gateway.apis)
+        for limit in ("max_requests", "max_connections", "max_pending_requests"):
+            assert found["rate_limit"][limit] >= admitted(plan) + elsewhere, limit
 
 
 def test_callers_may_bring_each_request_on_one_connection_or_on_its_own(plan: Plan) -> None:

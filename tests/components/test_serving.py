@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from ruamel.yaml import YAML
 
 from tokenworks.check.recording import RecordedResource
 from tokenworks.operations.record import record_environment
+from tokenworks.plan.gateway_types import ClientCertificates
 from tokenworks.plan.types import ModelPlan, Plan
 from tokenworks.planning import plan_environment
+from tokenworks.render_gateway import CLIENT_CA_FILE, GATEWAY_MOUNTS
 from tokenworks.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -177,6 +180,30 @@ def test_the_gateway_and_its_budgets_start_live_and_end_as_planned(
             assert ("httpGet" in asked) == (name != "rate-limit-store")
         # A gateway that drains answers /ready with 503, which must not kill it.
         assert main["livenessProbe"]["tcpSocket"]
+
+
+def gateway_volumes(recorded: list[RecordedResource]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Volumes of the gateway's pod, and where each is mounted, by name."""
+    spec = inputs(recorded, "gateway-deployment")["spec"]["template"]["spec"]
+    (envoy,) = spec["containers"]
+    mounts = {one["name"]: one["mountPath"] for one in envoy["volumeMounts"]}
+    return {one["name"]: one for one in spec["volumes"]}, mounts
+
+
+def test_the_authorities_of_callers_come_by_a_volume_of_their_own(
+    plan: Plan, recorded: list[RecordedResource]
+) -> None:
+    """Envoy watches its root, so they change without anything else; nobody else gets one."""
+    assert "client-ca" not in gateway_volumes(recorded)[0]
+    callers = ClientCertificates(ca="the authorities", required=True)
+    asking = replace(plan, gateway=replace(plan.gateway, client_certificates=callers))
+    recordings = record_environment(Workspace(ROOT), asking)
+    found = [one for recording in recordings.values() for one in recording.resources]
+    assert inputs(found, "gateway-client-ca")["data"] == {CLIENT_CA_FILE: "the authorities"}
+    volumes, mounts = gateway_volumes(found)
+    assert volumes["client-ca"]["configMap"]["name"] == "gateway-client-ca"
+    assert mounts["client-ca"] == GATEWAY_MOUNTS.client_ca
+    assert mounts.keys() == volumes.keys() - {"tmp"}
 
 
 def test_gateways_may_ask_a_stopping_rate_limit_service_and_wait_for_no_store(

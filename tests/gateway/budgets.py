@@ -52,6 +52,7 @@ class BudgetService:
             port=self.http_port,
             store_host=LOOPBACK,
             store_port=self.store.port,
+            max_questions=decided(64),
             timeout_milliseconds=decided(250),
             down_seconds=decided(1),
         )

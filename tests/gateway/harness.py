@@ -34,6 +34,7 @@ from tokenworks.plan.gateway_types import (
 )
 from tokenworks.plan.types import Decided, Image
 from tokenworks.render_gateway import (
+    CLIENT_CA_FILE,
     GatewayMounts,
     envoy_arguments,
     gateway_credentials_file,
@@ -103,6 +104,8 @@ def plan_for(models: Sequence[ModelEngines], **changes: Any) -> GatewayPlan:
         "replicas": decided(1),
         "tenants": tuple(TenantPlan(name=name, key_secrets=(), isolated=False) for name in KEYS),
         "jwt": None,
+        "client_certificates": None,
+        "proxy_protocol": False,
         "models": tuple(models),
         "apis": (),
         "answers": (),
@@ -220,9 +223,13 @@ class Gateway:
     log: Path
     process: subprocess.Popen[bytes]
     chain: str
+    shown: Path | None = None
+    """Key and certificate that its clients show, in one file."""
 
     def connection(self, *, timeout: float = 15) -> http.client.HTTPSConnection:
         context = ssl.create_default_context(cadata=self.chain)
+        if self.shown:
+            context.load_cert_chain(self.shown)
         return http.client.HTTPSConnection(
             LOOPBACK, self.plan.tls_port, context=context, timeout=timeout
         )
@@ -318,6 +325,7 @@ def running(
         keys=str(root / "keys"),
         tls=str(root / "tls"),
         credentials=str(root / "credentials"),
+        client_ca=str(root / "client-ca"),
         trusted_ca=str(root / "trusted-ca.pem"),
     )
     config, keys, tls = (Volume(Path(mount)) for mount in (mounts.config, mounts.keys, mounts.tls))
@@ -327,6 +335,8 @@ def running(
     tls.publish(secret)
     api_keys = Volume(Path(mounts.credentials))
     api_keys.publish({"credentials.yaml": gateway_credentials_file(credentials or {})})
+    if plan.client_certificates:
+        Volume(Path(mounts.client_ca)).publish({CLIENT_CA_FILE: plan.client_certificates.ca})
     Path(mounts.trusted_ca).write_text(trusted_ca, encoding="utf-8")
     log = root / "envoy.log"
     command = [

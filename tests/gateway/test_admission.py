@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 from tokenworks.gateway.simulated_engine.settings import Settings
 from tokenworks.plan.gateway_types import TenantPlan
 
+from .budgets import budget
 from .engine import SimulatedEngine
 from .harness import CHAT, OTHER_KEY, Gateway, engines_of, plan_for, refusal, running, until
 from .simulated import Running
@@ -123,6 +126,96 @@ def test_every_other_member_arrives_as_it_was(
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
     }
     assert arrived == {**body, **ours}
+
+
+LIMIT = ',"max_tokens":7'
+
+
+@pytest.fixture(scope="module")
+def short(engine: SimulatedEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """Answers of ``search`` have 7 tokens where it states nothing; ``support`` has no default."""
+    tenants = (
+        TenantPlan(name="search", key_secrets=(), isolated=False, default_max_tokens=7),
+        TenantPlan(name="support", key_secrets=(), isolated=False),
+    )
+    root = tmp_path_factory.mktemp("short")
+    with running(root, plan_for([engines_of("alpha", engine.port)], tenants=tenants)) as gateway:
+        yield gateway
+
+
+def arrived(gateway: Gateway, engine: SimulatedEngine, body: str, **where: str) -> str:
+    engine.received.clear()
+    assert gateway.post(body.encode(), **where).status == 200  # type: ignore[arg-type]
+    return engine.received[0].body.decode()
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"model": "alpha"}',
+        '{ "z" : 9007199254740993 , "model":"alpha", "a": 1.0 }\n',
+        '{"model":"alpha","u":"max_tokens \\"max_tokens\\": 5"}',
+    ],
+)
+def test_a_request_without_a_limit_gets_its_tenant_s(
+    short: Gateway, engine: SimulatedEngine, path: str, body: str
+) -> None:
+    """Both paths' engines know the member, and nothing else of the body changes."""
+    assert arrived(short, engine, body, path=path) == body.rstrip()[:-1] + LIMIT + "}"
+    assert arrived(short, engine, body, path=path, key=OTHER_KEY) == body
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        '"max_tokens": 9',
+        '"max_completion_tokens": 9',
+        '"max\\u005ftokens":9',
+        '"max_tokens": 9000',
+        '"max_tokens": 0',
+        '"max_tokens": "many"',
+    ],
+)
+def test_a_limit_that_is_stated_stays(short: Gateway, engine: SimulatedEngine, member: str) -> None:
+    """Also one that the engine refuses: the caller has to learn of it."""
+    found = json.loads(arrived(short, engine, f'{{"model": "alpha", {member}}}'))
+    assert found == json.loads(f'{{"model": "alpha", {member}}}')
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "max\\u005ftokens"])
+def test_null_is_no_limit(short: Gateway, engine: SimulatedEngine, name: str) -> None:
+    body = f'{{"{name}": null, "model": "alpha", "tools": [{{"max_tokens": null}}]}}'
+    found = arrived(short, engine, body)
+    assert found == '{"model": "alpha","tools": [{"max_tokens": null}]' + LIMIT + "}"
+    assert json.loads(arrived(short, engine, body, key=OTHER_KEY)) == json.loads(body)
+
+
+def test_a_null_cannot_hide_a_limit(short: Gateway, engine: SimulatedEngine) -> None:
+    body = '{"model": "alpha", "max_tokens": null, "max_completion_tokens": 9}'
+    assert arrived(short, engine, body) == '{"model": "alpha","max_completion_tokens": 9}'
+
+
+def test_a_limit_that_was_written_is_reserved(engine: SimulatedEngine, tmp_path: Path) -> None:
+    """Seen in the refusal of what exceeds a whole budget, prompt by its size included."""
+    tenant = TenantPlan(
+        name="search", key_secrets=(), isolated=False, tokens=budget(50), default_max_tokens=60
+    )
+    plan = plan_for([engines_of("alpha", engine.port)], tenants=(tenant,))
+    body = b'{"model": "alpha", "x": "0123456789"}'
+    engine.received.clear()
+    with running(tmp_path, plan) as gateway:
+        reply = gateway.post(body)
+        assert refusal(reply) == (400, "request_exceeds_budget")
+        assert f" {math.ceil(len(body) / 4) + 60} tokens" in reply.json["error"]["message"]
+        larger = gateway.post({"model": "alpha", "max_tokens": 1, "max_completion_tokens": 900})
+        assert refusal(larger) == (400, "request_exceeds_budget")
+    assert engine.received == []
+
+
+def test_a_stream_gets_its_limit_as_well(short: Gateway, engine: SimulatedEngine) -> None:
+    found = arrived(short, engine, '{"model": "alpha", "stream": true}')
+    assert found == '{"model": "alpha", "stream": true' + USAGE + LIMIT + "}"
 
 
 def test_a_path_that_cannot_keep_caches_apart_is_closed_to_whoever_needs_that(

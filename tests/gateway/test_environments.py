@@ -16,6 +16,7 @@ from tokenworks.environment.lock import read_lock
 from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.planning import resolve_loaded
 from tokenworks.render_gateway import (
+    CLIENT_CA_FILE,
     GatewayMounts,
     gateway_credentials_file,
     gateway_files,
@@ -44,16 +45,20 @@ def written(root: Path, plan: GatewayPlan) -> dict[str, str]:
         keys=str(root / "keys"),
         tls=str(root / "tls"),
         credentials=str(root / "credentials"),
+        client_ca=str(root / "client-ca"),
         trusted_ca=str(root / "tls" / "tls.crt"),
     )
     files = gateway_files(plan, listen_address=LOOPBACK, mounts=mounts)
     hashes = {tenant.name: [key_hash(key) for key in tenant.key_secrets] for tenant in plan.tenants}
     credentials = gateway_credentials_file({api.name: "a-key" for api in plan.apis})
+    clients = plan.client_certificates
+    authorities = {CLIENT_CA_FILE: clients.ca} if clients else {}
     for folder, content in (
         (mounts.config, files),
         (mounts.keys, {"keys.yaml": gateway_keys_file(hashes)}),
         (mounts.tls, certificate()),
         (mounts.credentials, {"credentials.yaml": credentials}),
+        (mounts.client_ca, authorities),
     ):
         Path(folder).mkdir()
         for file, text in content.items():
@@ -82,7 +87,11 @@ def test_envoy_accepts_the_configuration(folder: Path, name: str, tmp_path: Path
         resource.pop("@type", None)
     whole["static_resources"]["secrets"] = [
         {key: value for key, value in one.items() if key != "@type"}
-        for source in (files["sds.yaml"], (tmp_path / "credentials/credentials.yaml").read_text())
+        for source in (
+            files["sds.yaml"],
+            files.get("client_ca.yaml", "resources: []"),
+            (tmp_path / "credentials/credentials.yaml").read_text(),
+        )
         for one in read(source)
     ]
     (tmp_path / "whole.json").write_text(json.dumps(whole), encoding="utf-8")

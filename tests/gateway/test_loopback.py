@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenworks.errors import OperationError
+from tokenworks.gateway.layout import local_plan
 from tokenworks.gateway.loopback import Substitution
 from tokenworks.gateway.ports import COUNT, FIRST, choose_ports, ports_for
 from tokenworks.gateway.volumes import Volume
+from tokenworks.plan.gateway_types import ClientCertificates
 from tokenworks.templating import yaml_text
+
+from .harness import engines_of, plan_for
 
 
 def endpoint(host: str, port: int) -> dict[str, Any]:
@@ -45,6 +50,16 @@ def test_addresses_on_loopback_and_listeners_inside_the_process_stay() -> None:
         "lb_endpoints": [inside, endpoint("::1", 5)],
     }
     assert json.loads(ENGINES.apply(json.dumps(value))) == value
+
+
+def test_on_loopback_no_balancer_and_no_certificate_of_a_caller_is_needed() -> None:
+    callers = ClientCertificates(ca="the authorities", required=True)
+    plan = plan_for([engines_of("alpha", 8000)], client_certificates=callers, proxy_protocol=True)
+    ports = {"gateway": 1, "gateway-admin": 2, "gateway-readiness": 3}
+    here = local_plan(plan, ports)
+    assert here.client_certificates == replace(callers, required=False)
+    assert not here.proxy_protocol
+    assert local_plan(replace(plan, client_certificates=None), ports).client_certificates is None
 
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104  (it is refused)

@@ -9,6 +9,7 @@ import json
 import math
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,22 @@ def test_use_beyond_reservations_stays_within_the_documented_bound(
         assert used > reserved
         total = used * until_refused(both, callers, stream=stream)
     assert 3000 < total <= 6000 + callers * (used - reserved), total
+
+
+def test_a_tenant_with_a_default_does_not_exceed_its_budget(
+    model: Running, service: BudgetService, tmp_path: Path
+) -> None:
+    """The same callers, who state nothing: their answers end where the reservation does."""
+    model.settings(output_tokens=300)
+    early_in_a_minute()
+    kept = plan(model, service, counters=2, tokens=6000)
+    search, support = kept.tenants
+    kept = replace(kept, tenants=(replace(search, default_max_tokens=100), support))
+    with service.keeping(kept), gateways(tmp_path, kept, 2) as both:
+        usage = both[0].post(BODY).json["usage"]
+        assert usage["completion_tokens"] == 100
+        total = usage["total_tokens"] * (1 + until_refused(both, 4))
+    assert 3000 < total <= 6000, total
 
 
 def test_a_request_budget_is_exact_over_two_gateways(

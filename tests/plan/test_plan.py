@@ -96,15 +96,26 @@ def test_a_budget_that_callers_can_exceed_by_more_than_itself_is_advised_against
     def found(plan: Plan) -> list[str]:
         return [str(one) for one in plan.advice if "tokens_per_minute" in one.key]
 
-    search, assistant = found(plan)
-    assert search.startswith("gateway.tenants[0].tokens_per_minute: up to 2,065,152 tokens beyond")
-    assert "the 200,000 of a minute" in search
+    (assistant,) = found(plan)
+    assert assistant.startswith("gateway.tenants[1].tokens_per_minute: up to 2,")
     assert "the 500,000 of a minute" in assistant
-    enough = LOCAL.replace("500000", "3000000")
     folder = tmp_path / "enough"
     folder.mkdir()
-    (only,) = found(plan_of(folder, enough))
-    assert only.startswith("gateway.tenants[0]")
+    enough = LOCAL.replace("500000", "3000000").replace("      default_max_tokens: 512\n", "")
+    (search,) = found(plan_of(folder, enough))
+    assert search.startswith("gateway.tenants[0].tokens_per_minute: up to 2,065,152 tokens beyond")
+    assert "the 200,000 of a minute" in search
+
+
+def test_a_tenant_whose_answers_have_a_default_cannot_exceed_its_budget(plan: Plan) -> None:
+    search, assistant = plan.gateway.tenants
+    assert search.tokens
+    assert assistant.tokens
+    assert search.default_max_tokens == 512
+    assert search.tokens.overshoot.value == 0
+    assert "512" in search.tokens.overshoot.because
+    assert assistant.default_max_tokens is None
+    assert assistant.tokens.overshoot.value > 0
 
 
 def test_left_out_replicas_follow_from_the_peak(tmp_path: Path) -> None:

@@ -45,6 +45,17 @@ def text(plan: Plan) -> str:
     return captured.get()
 
 
+def test_the_length_of_answers_that_a_tenant_gets_is_said_beside_its_budgets() -> None:
+    console = Console(width=400, highlight=False, markup=False)
+    with console.capture() as captured:
+        console.print(plan_tables(plan_in(ROOT / "stacks", "local")))
+    lines = captured.get().splitlines()
+    assert len([line for line in lines if "answers of 512 tokens where nothing" in line]) == 1
+    (budget,) = [line for line in lines if "200,000 tokens" in line]
+    assert "0 at most" in budget
+    assert "requests without max_tokens get 512" in budget
+
+
 @given(st.lists(st.floats(0, 1), max_size=6), st.integers(1, 200))
 def test_a_bar_is_always_as_wide_as_asked(shares: list[float], width: int) -> None:
     assert len(bar([("x", share) for share in shares], width)) == width

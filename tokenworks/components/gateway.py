@@ -22,6 +22,7 @@ from tokenworks.naming import (
 from tokenworks.plan.gateway_pods import HTTPS_PORT_NAME, GatewayPods
 from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.platforms.load_balancer import LoadBalancer
+from tokenworks.render_gateway import CLIENT_CA_FILE
 
 HTTPS_PORT = 443
 WAIT_FOR = "pulumi.com/waitFor"
@@ -97,10 +98,24 @@ class Gateway(Workload):
         )
         return GatewayVolumes(
             config=config.metadata.name,
+            client_ca=self._client_ca(),
             keys=keys.metadata.name,
             credentials=self._credentials(),
             tls=certificate.metadata.name,
         )
+
+    def _client_ca(self) -> pulumi.Input[str] | None:
+        """The authorities of callers' certificates, apart from what else is configured."""
+        clients = self._args.plan.client_certificates
+        if clients is None:
+            return None
+        created = ConfigMap(
+            f"{self.name}-client-ca",
+            metadata=self.metadata(f"{self.name}-client-ca"),
+            data={CLIENT_CA_FILE: clients.ca},
+            opts=self.child(),
+        )
+        return created.metadata.name
 
     def _credentials(self) -> pulumi.Input[str] | None:
         """The Secret with what managed APIs ask for, where there are any."""

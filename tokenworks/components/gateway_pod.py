@@ -19,9 +19,10 @@ GATEWAY_USER = 101
 
 @dataclass(frozen=True, kw_only=True)
 class GatewayVolumes:
-    """Names of the ConfigMap and the Secrets that Envoy watches; None where one is not needed."""
+    """Names of the ConfigMaps and the Secrets that Envoy watches; None where one is not needed."""
 
     config: pulumi.Input[str]
+    client_ca: pulumi.Input[str] | None
     keys: pulumi.Input[str]
     credentials: pulumi.Input[str] | None
     tls: pulumi.Input[str]
@@ -38,13 +39,19 @@ def gateway_pod(
     """Pod specification of one gateway, under Pod Security ``restricted``."""
     given = {"keys": volumes.keys, "tls": volumes.tls, "credentials": volumes.credentials}
     secrets = {name: secret for name, secret in given.items() if secret is not None}
-    mounts = {name: getattr(GATEWAY_MOUNTS, name) for name in ("config", *secrets)}
+    public = {"config": volumes.config}
+    if volumes.client_ca is not None:
+        public["client_ca"] = volumes.client_ca
+    mounts = {_volume(name): getattr(GATEWAY_MOUNTS, name) for name in (*public, *secrets)}
     return {
         **restricted_pod(user=GATEWAY_USER, selector=selector, priority_class=priority_class),
         "termination_grace_period_seconds": plan.termination_grace_seconds.value,
         "containers": [_envoy(plan, pods, mounts)],
         "volumes": [
-            {"name": "config", "config_map": {"name": volumes.config}},
+            *(
+                {"name": _volume(name), "config_map": {"name": config_map}}
+                for name, config_map in public.items()
+            ),
             # Readable by the group that Envoy runs in, and by nobody else.
             *(
                 {"name": name, "secret": {"secret_name": secret, "default_mode": 0o440}}
@@ -52,6 +59,11 @@ def gateway_pod(
             ),
         ],
     }
+
+
+def _volume(mount: str) -> str:
+    """A volume's name, in which Kubernetes allows no underscore."""
+    return mount.replace("_", "-")
 
 
 def _envoy(plan: GatewayPlan, pods: GatewayPods, mounts: Mapping[str, str]) -> dict[str, Any]:

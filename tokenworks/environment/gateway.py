@@ -50,6 +50,11 @@ class Tenant(Section):
         default=None,
         description="Prompt and output tokens in a minute, over all gateways; left out, no limit.",
     )
+    default_max_tokens: Count | None = Field(
+        default=None,
+        description="Longest answer of a request that states no max_tokens; it is written into the "
+        "request. Left out, such an answer may be as long as the model allows.",
+    )
     restricted: Switch = Field(
         default=False, description="Whether every request must stay self-hosted."
     )
@@ -71,6 +76,18 @@ class Jwt(Section):
         description="The issuer's public keys (JWKS), beside this file; nothing is fetched."
     )
     tenant_claim: Claim = Field(description="The claim that names the tenant.")
+
+
+class ClientCertificates(Section):
+    """Certificates by which callers prove who they are, beside their keys."""
+
+    ca: RelativePath = Field(
+        description="Certificates in PEM of the authorities that sign callers', beside this file."
+    )
+    required: Switch = Field(
+        description="Whether a caller without a certificate is refused; one of another authority "
+        "always is."
+    )
 
 
 class ManagedApi(Section):
@@ -161,6 +178,14 @@ class Gateway(Section):
     )
     jwt: Jwt | None = Field(
         default=None, description="An identity provider whose tokens name a tenant."
+    )
+    client_certificates: ClientCertificates | None = Field(
+        default=None, description="Left out, callers are asked for no certificate."
+    )
+    proxy_protocol: Switch = Field(
+        default=False,
+        description="Whether the load balancer puts the PROXY protocol before each connection, so "
+        "that callers' addresses are known; connections without it are then refused.",
     )
     apis: tuple[ManagedApi, ...] = Field(
         default=(), description="Managed services that may answer instead of engines."

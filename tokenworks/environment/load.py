@@ -13,6 +13,8 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from tokenworks.environment.client_ca import read_client_ca
+from tokenworks.environment.gateway import Gateway
 from tokenworks.environment.jwks import read_jwks
 from tokenworks.environment.load_test import LoadTest, read_load_test
 from tokenworks.environment.model_files import ModelFiles, read_model_files
@@ -40,6 +42,7 @@ class LoadedEnvironment:
     load_tests: dict[str, LoadTest]
     model_files: dict[str, ModelFiles]
     jwks: str | None
+    client_ca: str | None
     source: YamlSource
 
 
@@ -67,7 +70,7 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
     manifests = _manifests(environment, source, problems)
     load_tests = _load_tests(environment, source, problems)
     model_files = _model_files(environment, source, problems)
-    jwks = _jwks(environment, source, problems)
+    jwks, client_ca = _gateway_files(environment.gateway, source, problems)
     problems += platform_problems(environment, source)
     if problems:
         raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0))
@@ -78,6 +81,7 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
         load_tests=load_tests,
         model_files=model_files,
         jwks=jwks,
+        client_ca=client_ca,
         source=source,
     )
 
@@ -287,16 +291,25 @@ def _files(
     return found
 
 
-def _jwks(environment: Environment, source: YamlSource, problems: list[Problem]) -> str | None:
-    jwt = environment.gateway.jwt
-    if jwt is None:
-        return None
-    try:
-        return read_jwks(source.file.parent / jwt.jwks)
-    except ConfigError as error:
-        path: KeyPath = ("gateway", "jwt", "jwks")
-        problems += [
-            source.problem(path, given=jwt.jwks, reason=p.reason, remedy=p.remedy)
-            for p in error.problems
-        ]
-        return None
+def _gateway_files(
+    gateway: Gateway, source: YamlSource, problems: list[Problem]
+) -> tuple[str | None, str | None]:
+    """Public keys of the identity provider, and the authorities of callers' certificates."""
+
+    def read(key: KeyPath, file: str | None, content: Callable[[Path], str]) -> str | None:
+        if file is None:
+            return None
+        try:
+            return content(source.file.parent / file)
+        except ConfigError as error:
+            problems.extend(
+                source.problem(("gateway", *key), given=file, reason=p.reason, remedy=p.remedy)
+                for p in error.problems
+            )
+            return None
+
+    jwt, callers = gateway.jwt, gateway.client_certificates
+    return (
+        read(("jwt", "jwks"), jwt.jwks if jwt else None, read_jwks),
+        read(("client_certificates", "ca"), callers.ca if callers else None, read_client_ca),
+    )

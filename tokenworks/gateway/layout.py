@@ -64,9 +64,16 @@ def port_names(plan: Plan) -> tuple[str, ...]:
 
 
 def local_plan(plan: GatewayPlan, ports: Mapping[str, int]) -> GatewayPlan:
-    """The gateway's plan with the ports that it listens on here."""
+    """The gateway's plan with the ports that it listens on here.
+
+    No load balancer stands before it, and nobody here may have a certificate of the callers'
+    authority, so one may be shown but need not be.
+    """
+    callers = plan.client_certificates
     return replace(
         plan,
+        client_certificates=callers and replace(callers, required=False),
+        proxy_protocol=False,
         tls_port=ports[GATEWAY],
         admin_port=ports["gateway-admin"],
         readiness_port=ports["gateway-readiness"],
@@ -101,6 +108,7 @@ class Folders:
             keys=str(self.root / "volumes" / "keys"),
             tls=str(self.root / "volumes" / "tls"),
             credentials=str(self.root / "volumes" / "credentials"),
+            client_ca=str(self.root / "volumes" / "client-ca"),
             trusted_ca=str(self.root / "apis" / "ca.crt"),
         )
 

@@ -34,6 +34,7 @@ from tokenworks.operations.certificates import ensure_certificate
 from tokenworks.plan.types import Plan
 from tokenworks.planning import plan_environment
 from tokenworks.render_gateway import (
+    CLIENT_CA_FILE,
     gateway_credentials_file,
     gateway_files,
     gateway_keys_file,
@@ -145,6 +146,9 @@ def publish(
         say(f"certificate for {gateway.hostname} made, signed by {certificates / 'ca.crt'}")
     tls = {name: (certificates / name).read_text("utf-8") for name in ("tls.crt", "tls.key")}
     Volume(Path(mounts.tls)).publish(tls)
+    if gateway.client_certificates:
+        authorities = {CLIENT_CA_FILE: gateway.client_certificates.ca}
+        Volume(Path(mounts.client_ca)).publish(authorities)
     Volume(folders.budgets).publish({"budgets.yaml": rate_limit_file(plan.gateway)})
 
 

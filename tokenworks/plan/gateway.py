@@ -21,6 +21,7 @@ from tokenworks.plan.gateway_budgets import tenant_plan
 from tokenworks.plan.gateway_images import ENVOY, RATE_LIMIT, STORE
 from tokenworks.plan.gateway_routes import gateway_routes, static_answers
 from tokenworks.plan.gateway_types import (
+    ClientCertificates,
     GatewayPlan,
     HealthProbe,
     JwtIssuer,
@@ -59,6 +60,8 @@ PROBE_FAILURES = 2
 RATE_LIMIT_REPLICAS = 2
 RATE_LIMIT_TIMEOUT_MILLISECONDS = 250
 RATE_LIMIT_DOWN_SECONDS = 1
+LEAST_QUESTIONS = 1024
+"""Envoy's default for connections to one cluster, below which nothing would be saved."""
 
 
 class _Callers(TypedDict):
@@ -66,6 +69,7 @@ class _Callers(TypedDict):
 
     tenants: tuple[TenantPlan, ...]
     jwt: JwtIssuer | None
+    client_certificates: ClientCertificates | None
     counters: Decided[int]
 
 
@@ -104,12 +108,13 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, i
     return GatewayPlan(
         hostname=section.hostname,
         image=ENVOY.locked(lock),
+        proxy_protocol=section.proxy_protocol,
         replicas=Decided(section.replicas, "asked for; two survive the loss of a node"),
         models=engines,
         apis=_apis(section),
         answers=static_answers(section),
         routes=gateway_routes(section, tuple(model.name for model in models)),
-        rate_limit=_rate_limit(section, lock),
+        rate_limit=_rate_limit(section, lock, requests),
         **_callers(loaded, engines),
         **_limits(section, longest, body_bytes, requests),
         **_process(section, body_bytes, requests),
@@ -125,6 +130,7 @@ def _callers(loaded: LoadedEnvironment, engines: tuple[ModelEngines, ...]) -> _C
             for tenant in section.tenants
         ),
         "jwt": _jwt(loaded),
+        "client_certificates": _client_certificates(loaded),
         "counters": Decided(
             counters, f"{section.replicas} gateways of {WORKERS} worker each keep count"
         ),
@@ -218,7 +224,14 @@ def _jwt(loaded: LoadedEnvironment) -> JwtIssuer | None:
     )
 
 
-def _rate_limit(section: Gateway, lock: Lock) -> RateLimitPlan | None:
+def _client_certificates(loaded: LoadedEnvironment) -> ClientCertificates | None:
+    asked = loaded.environment.gateway.client_certificates
+    if asked is None or loaded.client_ca is None:
+        return None
+    return ClientCertificates(ca=loaded.client_ca, required=asked.required)
+
+
+def _rate_limit(section: Gateway, lock: Lock, admitted: int) -> RateLimitPlan | None:
     """The service that keeps budgets, where any tenant has one."""
     if not any(one.requests_per_minute or one.tokens_per_minute for one in section.tenants):
         return None
@@ -232,6 +245,7 @@ def _rate_limit(section: Gateway, lock: Lock) -> RateLimitPlan | None:
         port=RATE_LIMIT_PORT,
         store_host=gateway_host(RATE_LIMIT_STORE_SERVICE),
         store_port=STORE_PORT,
+        max_questions=_questions(admitted, section),
         timeout_milliseconds=Decided(
             RATE_LIMIT_TIMEOUT_MILLISECONDS,
             "a request that has to ask waits no longer; the answer takes about 1 ms",
@@ -240,6 +254,15 @@ def _rate_limit(section: Gateway, lock: Lock) -> RateLimitPlan | None:
             RATE_LIMIT_DOWN_SECONDS,
             "after no answer nobody asks for so long, and each gateway keeps to its share",
         ),
+    )
+
+
+def _questions(admitted: int, section: Gateway) -> Decided[int]:
+    elsewhere = sum(api.max_concurrent_requests for api in section.apis)
+    return Decided(
+        max(LEAST_QUESTIONS, admitted + elsewhere),
+        f"each of {admitted} requests to engines and {elsewhere} to managed APIs may ask for its "
+        f"budget at the same moment; {LEAST_QUESTIONS} at least",
     )
 
 

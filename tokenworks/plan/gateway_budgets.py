@@ -28,7 +28,10 @@ def tenant_plan(
         key_secrets=tuple(key.pulumi_secret for key in tenant.api_keys or ()),
         models=tenant.models or (),
         requests=_budget(requests, counters, _EXACT) if requests else None,
-        tokens=_budget(tokens, counters, _overshoot(tokens, usable, replicas)) if tokens else None,
+        tokens=_budget(tokens, counters, _beyond(tenant, tokens, usable, replicas))
+        if tokens
+        else None,
+        default_max_tokens=tenant.default_max_tokens,
         restricted=tenant.restricted,
         isolated=tenant.cache == "isolated",
     )
@@ -51,6 +54,18 @@ def _budget(per_minute: int, counters: int, overshoot: Decided[int]) -> Budget:
             f"{per_minute} a minute / {counters} processes, while the rate-limit service is away",
         ),
         overshoot=overshoot,
+    )
+
+
+def _beyond(
+    tenant: Tenant, per_minute: int, usable: Sequence[ModelEngines], replicas: int
+) -> Decided[int]:
+    if tenant.default_max_tokens is None:
+        return _overshoot(per_minute, usable, replicas)
+    return Decided(
+        0,
+        f"requests without max_tokens get {tenant.default_max_tokens}, so each reserves "
+        "its longest answer; prompts as long as their size says",
     )
 
 

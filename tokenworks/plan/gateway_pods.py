@@ -20,12 +20,10 @@ SERVICE_PORT_NAME = "http"
 STORE_PORT_NAME = "store"
 
 CALLER_CONNECTIONS = 10_000
-"""The most connections that the gateway's configuration lets callers open at once."""
+"""Callers' connections at once in one Envoy: twice the 5,000 streams that it must carry."""
 CONNECTIONS_PER_REQUEST = 2
 """Connections to engines and managed APIs for each request that may be inside: the configuration
 leaves room above the limit on requests, so that one too many is refused and does not wait."""
-SERVICE_CONNECTIONS = 1024
-"""Envoy's default limit, which holds for questions to the rate-limit service."""
 OTHER_DESCRIPTORS = 512
 """Listeners, watched files, logs and the connections of probes."""
 
@@ -153,7 +151,7 @@ def _file_descriptors(plan: GatewayPlan) -> Decided[int]:
     engines = sum(model.max_concurrent_requests for model in plan.models)
     apis = sum(api.max_concurrent_requests for api in plan.apis)
     onward = CONNECTIONS_PER_REQUEST * (engines + apis)
-    service = SERVICE_CONNECTIONS if plan.rate_limit else 0
+    service = plan.rate_limit.max_questions.value if plan.rate_limit else 0
     return Decided(
         CALLER_CONNECTIONS + onward + service + OTHER_DESCRIPTORS,
         f"{CALLER_CONNECTIONS} connections of callers, {onward} to engines and managed APIs, "

@@ -44,6 +44,7 @@ def gateway_problems(loaded: LoadedEnvironment, lock: Lock) -> Iterable[Problem]
     )
     yield from _images(found, lock)
     yield from found.tenants()
+    yield from found.defaults()
     yield from found.secrets()
     yield from found.fallbacks()
     yield from found.cycles()
@@ -85,6 +86,32 @@ class _Problems:
                     given=None,
                     reason="is missing, so nobody can be this tenant",
                     remedy="add a key, or gateway.jwt for tokens of an identity provider",
+                )
+
+    def defaults(self) -> Iterator[Problem]:
+        """Whether requests that state no limit still fit, into the models and into the budget."""
+        for index, tenant in enumerate(self.section.tenants):
+            most = tenant.default_max_tokens
+            if most is None:
+                continue
+            usable = [name for name in tenant.models or self.lengths if name in self.lengths]
+            shortest = min(usable, key=lambda name: self.lengths[name], default=None)
+            path: KeyPath = ("tenants", index, "default_max_tokens")
+            if shortest is not None and most >= self.lengths[shortest]:
+                yield self.at(
+                    path,
+                    given=str(most),
+                    reason=f"leaves no place for a prompt: {shortest} serves at most "
+                    f"{self.lengths[shortest]} tokens, prompt and answer together",
+                    remedy="give the length of an answer",
+                )
+            elif tenant.tokens_per_minute and most >= tenant.tokens_per_minute:
+                yield self.at(
+                    path,
+                    given=str(most),
+                    reason=f"is not below tokens_per_minute ({tenant.tokens_per_minute}), so every "
+                    "request that states no limit would be refused",
+                    remedy="lower it, or raise the budget",
                 )
 
     def secrets(self) -> Iterator[Problem]:

@@ -126,7 +126,8 @@ class Budget:
 class TenantPlan:
     """A caller: its keys, the models it may use (empty: all), its budgets and its rules.
 
-    ``key_secrets`` are the configuration keys under which its API keys are kept as Pulumi secrets.
+    ``key_secrets`` are the configuration keys under which its API keys are kept as Pulumi secrets;
+    ``default_max_tokens`` is the limit of answers that is written into requests without one.
     """
 
     name: str
@@ -134,6 +135,7 @@ class TenantPlan:
     models: tuple[str, ...] = ()
     requests: Budget | None = None
     tokens: Budget | None = None
+    default_max_tokens: int | None = None
     restricted: bool = False
     isolated: bool = True
 
@@ -149,8 +151,20 @@ class JwtIssuer:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClientCertificates:
+    """Whose certificates callers may bring, in PEM, and whether they must."""
+
+    ca: str
+    required: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class RateLimitPlan:
-    """The service that keeps the budgets of all gateways together, and its store."""
+    """The service that keeps the budgets of all gateways together, and its store.
+
+    ``max_questions`` is how many requests of one gateway may wait for its answer at once, each on
+    a connection of its own.
+    """
 
     image: Image
     store_image: Image
@@ -159,6 +173,7 @@ class RateLimitPlan:
     port: int
     store_host: str
     store_port: int
+    max_questions: Decided[int]
     timeout_milliseconds: Decided[int]
     down_seconds: Decided[int]
 
@@ -167,7 +182,8 @@ class RateLimitPlan:
 class GatewayPlan:
     """The one door: TLS, tenants, an allow-list of paths, and routes to whoever answers.
 
-    ``counters`` is how many gateway processes there are that count for themselves.
+    ``counters`` is how many gateway processes there are that count for themselves;
+    ``proxy_protocol`` says that every connection of callers begins with the PROXY protocol.
     """
 
     hostname: str
@@ -175,6 +191,8 @@ class GatewayPlan:
     replicas: Decided[int]
     tenants: tuple[TenantPlan, ...]
     jwt: JwtIssuer | None
+    client_certificates: ClientCertificates | None
+    proxy_protocol: bool
     models: tuple[ModelEngines, ...]
     apis: tuple[ManagedApi, ...]
     answers: tuple[StaticAnswer, ...]

@@ -30,6 +30,8 @@ def _rows(tenant: TenantPlan) -> Iterator[tuple[str, ...]]:
     models = ", ".join(tenant.models) or "all"
     notes = "self-hosted only; " * tenant.restricted
     notes += "prefixes cached apart" if tenant.isolated else "shares cached prefixes"
+    if tenant.default_max_tokens is not None:
+        notes += f"; answers of {tenant.default_max_tokens} tokens where nothing else is stated"
     yield tenant.name, models, "", "", "", notes
     for kind, budget in (("requests", tenant.requests), ("tokens", tenant.tokens)):
         if budget is None:
