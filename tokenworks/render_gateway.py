@@ -312,9 +312,12 @@ def key_hash(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def gateway_credentials_file(credentials: Mapping[str, str]) -> str:
-    """``credentials.yaml`` for the gateway's Secret: managed API → its key. Secret as a whole."""
-    return render("gateway/credentials.yaml.j2", credentials=sorted(credentials.items()))
+def gateway_credentials_files(credentials: Mapping[str, str]) -> dict[str, str]:
+    """A file for each managed API in the gateway's Secret, from its key. Secret as a whole."""
+    return {
+        f"{api}.yaml": render("gateway/credential.yaml.j2", api=api, credential=credential)
+        for api, credential in sorted(credentials.items())
+    }
 
 
 def gateway_keys_file(hashes: Mapping[str, Sequence[str]]) -> str:

@@ -37,7 +37,7 @@ from tokenworks.render_gateway import (
     CLIENT_CA_FILE,
     GatewayMounts,
     envoy_arguments,
-    gateway_credentials_file,
+    gateway_credentials_files,
     gateway_files,
     gateway_keys_file,
     key_hash,
@@ -334,7 +334,7 @@ def running(
     keys.publish({"keys.yaml": keys_file(KEYS)})
     tls.publish(secret)
     api_keys = Volume(Path(mounts.credentials))
-    api_keys.publish({"credentials.yaml": gateway_credentials_file(credentials or {})})
+    api_keys.publish(gateway_credentials_files(credentials or {}))
     if plan.client_certificates:
         Volume(Path(mounts.client_ca)).publish({CLIENT_CA_FILE: plan.client_certificates.ca})
     Path(mounts.trusted_ca).write_text(trusted_ca, encoding="utf-8")

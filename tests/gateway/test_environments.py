@@ -18,7 +18,7 @@ from tokenworks.planning import resolve_loaded
 from tokenworks.render_gateway import (
     CLIENT_CA_FILE,
     GatewayMounts,
-    gateway_credentials_file,
+    gateway_credentials_files,
     gateway_files,
     gateway_keys_file,
     key_hash,
@@ -50,14 +50,14 @@ def written(root: Path, plan: GatewayPlan) -> dict[str, str]:
     )
     files = gateway_files(plan, listen_address=LOOPBACK, mounts=mounts)
     hashes = {tenant.name: [key_hash(key) for key in tenant.key_secrets] for tenant in plan.tenants}
-    credentials = gateway_credentials_file({api.name: "a-key" for api in plan.apis})
+    credentials = gateway_credentials_files({api.name: "a-key" for api in plan.apis})
     clients = plan.client_certificates
     authorities = {CLIENT_CA_FILE: clients.ca} if clients else {}
     for folder, content in (
         (mounts.config, files),
         (mounts.keys, {"keys.yaml": gateway_keys_file(hashes)}),
         (mounts.tls, certificate()),
-        (mounts.credentials, {"credentials.yaml": credentials}),
+        (mounts.credentials, credentials),
         (mounts.client_ca, authorities),
     ):
         Path(folder).mkdir()
@@ -90,7 +90,7 @@ def test_envoy_accepts_the_configuration(folder: Path, name: str, tmp_path: Path
         for source in (
             files["sds.yaml"],
             files.get("client_ca.yaml", "resources: []"),
-            (tmp_path / "credentials/credentials.yaml").read_text(),
+            *(file.read_text() for file in sorted((tmp_path / "credentials").iterdir())),
         )
         for one in read(source)
     ]

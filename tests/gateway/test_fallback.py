@@ -18,7 +18,7 @@ from tokenworks.plan.gateway_types import (
     Target,
     TenantPlan,
 )
-from tokenworks.render_gateway import gateway_credentials_file
+from tokenworks.render_gateway import gateway_credentials_files
 
 from .engine import SimulatedEngine
 from .harness import (
@@ -324,7 +324,7 @@ def test_a_managed_api_s_key_is_replaced_without_a_restart(
 
     assert sent() == f"Bearer {API_KEY}"
     for key in ("sk-another", API_KEY):
-        chained.credentials.publish({"credentials.yaml": gateway_credentials_file({"cloud": key})})
+        chained.credentials.publish(gateway_credentials_files({"cloud": key}))
         until(lambda key=key: sent() == f"Bearer {key}", what="the new key")  # type: ignore[misc]
 
 

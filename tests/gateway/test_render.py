@@ -49,7 +49,7 @@ def named(routes: list[dict[str, Any]]) -> set[str]:
 
 
 def test_every_template_of_the_gateway_is_rendered() -> None:
-    apart = {"keys.yaml.j2", "credentials.yaml.j2", "ratelimit.yaml.j2"}
+    apart = {"keys.yaml.j2", "credential.yaml.j2", "ratelimit.yaml.j2"}
     apart |= {"identity.yaml.j2", "client_ca.yaml.j2"}
     parts = {"api_keys.lua.j2", "admission.lua.j2", "rewrite.lua.j2", "body.lua.j2"}
     parts |= {"budgets.lua.j2", "answers.lua.j2"}

@@ -39,7 +39,7 @@ class GatewayArgs:
     pods: GatewayPods
     config_files: Mapping[str, str]
     key_file: pulumi.Input[str]
-    credentials_file: pulumi.Input[str] | None
+    credentials_files: pulumi.Input[Mapping[str, str]] | None
     certificate: pulumi.Input[str]
     private_key: pulumi.Input[str]
     load_balancer: LoadBalancer
@@ -119,12 +119,12 @@ class Gateway(Workload):
 
     def _credentials(self) -> pulumi.Input[str] | None:
         """The Secret with what managed APIs ask for, where there are any."""
-        if self._args.credentials_file is None:
+        if self._args.credentials_files is None:
             return None
         created = Secret(
             f"{self.name}-credentials",
             metadata=self.metadata(f"{self.name}-credentials"),
-            string_data={"credentials.yaml": pulumi.Output.secret(self._args.credentials_file)},
+            string_data=pulumi.Output.secret(self._args.credentials_files),
             opts=self.child(),
         )
         return created.metadata.name

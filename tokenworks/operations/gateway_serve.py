@@ -35,7 +35,7 @@ from tokenworks.plan.types import Plan
 from tokenworks.planning import plan_environment
 from tokenworks.render_gateway import (
     CLIENT_CA_FILE,
-    gateway_credentials_file,
+    gateway_credentials_files,
     gateway_files,
     gateway_keys_file,
     key_hash,
@@ -162,8 +162,8 @@ def _publish_apis(plan: Plan, folders: Folders, now: datetime.datetime) -> None:
     private_folder(folders.root / "apis")
     write_whole(Path(folders.mounts.trusted_ca), "".join(authorities))
     credentials = {api.name: secrets.token_urlsafe(KEY_BYTES) for api in plan.gateway.apis}
-    text = gateway_credentials_file(credentials)
-    Volume(Path(folders.mounts.credentials)).publish({"credentials.yaml": text})
+    files = gateway_credentials_files(credentials)
+    Volume(Path(folders.mounts.credentials)).publish(files)
 
 
 def _key(folders: Folders, tenant: str) -> str:

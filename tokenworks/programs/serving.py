@@ -16,7 +16,7 @@ from tokenworks.plan.types import ModelPlan
 from tokenworks.programs.context import Context
 from tokenworks.render import engine_files, weights_gate_files
 from tokenworks.render_gateway import (
-    gateway_credentials_file,
+    gateway_credentials_files,
     gateway_files,
     gateway_keys_file,
     key_hash,
@@ -84,7 +84,7 @@ def _gateway(context: Context, cluster: pulumi.StackReference) -> Gateway:
             pods=context.plan.gateway_pods,
             config_files=gateway_files(plan, listen_address=POD_ADDRESS),
             key_file=_key_file(plan),
-            credentials_file=_credentials_file(plan),
+            credentials_files=_credentials_files(plan),
             certificate=certificate.chain,
             private_key=certificate.private_key,
             load_balancer=context.load_balancer,
@@ -115,13 +115,13 @@ def _rate_limit(context: Context, cluster: pulumi.StackReference) -> None:
     RateLimit(naming.RATE_LIMIT_SERVICE, args, context.opts)
 
 
-def _credentials_file(plan: GatewayPlan) -> pulumi.Output[str] | None:
+def _credentials_files(plan: GatewayPlan) -> pulumi.Output[dict[str, str]] | None:
     """What managed APIs ask for; made by people, so a missing one stops the update."""
     if not plan.apis:
         return None
     config = pulumi.Config()
     secrets = {api.name: config.require_secret(api.credential_secret) for api in plan.apis}
-    return pulumi.Output.all(**secrets).apply(gateway_credentials_file)
+    return pulumi.Output.all(**secrets).apply(gateway_credentials_files)
 
 
 def _key_file(plan: GatewayPlan) -> pulumi.Output[str]:
