@@ -3,7 +3,7 @@ ENV ?= local
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup up down preview plan check doctor test lint bench
+.PHONY: setup up down preview plan check doctor test test-machines lint bench
 
 setup: $(BIN)/.installed
 
@@ -35,7 +35,12 @@ doctor: setup
 
 test: setup lint
 	tools/install-test-packages.sh
-	$(BIN)/pytest --numprocesses auto --dist loadgroup
+	$(BIN)/pytest --numprocesses auto --dist loadgroup -m "not machine"
+
+# GPU hosts that boot, in software emulation: minutes for each boot.
+test-machines: setup
+	tools/install-test-packages.sh
+	$(BIN)/pytest --numprocesses 0 -m machine tests/machines
 
 lint: setup
 	$(BIN)/ruff check .

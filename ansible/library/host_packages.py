@@ -232,8 +232,13 @@ def try_dry(parameters):
         )
     installs = dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) ", output, re.MULTILINE))
     removals = set(re.findall(r"^Remv (\S+) ", output, re.MULTILINE))
+    gone = sorted(removals - set(parameters["remove"]))
+    if gone:
+        raise RefusedError(
+            f"apt would remove {', '.join(gone)}, which depends on packages of another version; "
+            f"remove it by hand if the host can do without, or else {RELOCK} with it"
+        )
     strange = sorted(n for n, v in installs.items() if parameters["install"].get(n) != v)
-    strange += sorted(f"{name} (removed)" for name in removals - set(parameters["remove"]))
     if strange:
         raise RefusedError(
             "apt would also touch {}, which the lock does not name; add them to it: {}".format(

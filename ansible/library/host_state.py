@@ -82,7 +82,7 @@ def read(host, files=(), packages=()):
         "gpu_users": host_gpu.gpu_users(host),
         "device_nodes": host.names("dev/nvidia*"),
         "services": host_gpu.units(host, "ActiveState"),
-        "enabled": host_gpu.units(host, "UnitFileState"),
+        "enabled": host_gpu.enabled(host),
         "containerd": host_gpu.containerd(host),
         "cdi_specs": host_gpu.cdi_specs(host),
         "gate": host_base.gate(host),

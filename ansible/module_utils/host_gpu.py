@@ -154,7 +154,7 @@ def cdi_specs(host):
 
 
 def units(host, field):
-    """Return a field of each unit of concern that exists, such as ActiveState or UnitFileState."""
+    """Return a field of each unit of concern that exists, such as ActiveState."""
     said = host.asked("systemctl", "show", f"--property=Id,LoadState,{field}", *UNITS) or ""
     found = {}
     for paragraph in said.split("\n\n"):
@@ -162,3 +162,13 @@ def units(host, field):
         if fields.get("LoadState") == "loaded":
             found[fields.get("Id", "")] = fields.get(field, "unknown")
     return found
+
+
+def enabled(host):
+    """Return such as enabled or disabled of each unit of concern that exists.
+
+    From the disk: ``systemctl show`` tells what systemd remembers from its last reload.
+    """
+    said = host.asked("systemctl", "list-unit-files", "--plain", "--no-legend", *UNITS) or ""
+    words = (line.split() for line in said.splitlines())
+    return {found[0]: found[1] for found in words if len(found) > 1}

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,11 +13,6 @@ from tests.ansible.world import Archive, Machine, Play, Ran
 from tests.hosts import repository
 from tests.hosts.repository import Signer
 from tokenworks.hosts.lock import HostLock
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's own name
-        """Say nothing."""
 
 
 @pytest.fixture(scope="session")
@@ -52,16 +44,13 @@ def published(
     folder = tmp_path_factory.mktemp("archive")
     signer = signers("vendor")
     repository.publish(folder, debs.everything(tmp_path_factory.mktemp("trees")), signer)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield Archive(
-        folder=folder,
-        uri=f"http://127.0.0.1:{server.server_port}/",
-        fingerprint=signer.fingerprint,
-        armoured=signer.armoured.decode(),
-    )
-    server.shutdown()
-    server.server_close()
+    with repository.served(folder) as port:
+        yield Archive(
+            folder=folder,
+            uri=f"http://127.0.0.1:{port}/",
+            fingerprint=signer.fingerprint,
+            armoured=signer.armoured.decode(),
+        )
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,7 @@ def _make(place: Path) -> None:
                 f"--include={PACKAGES}",
                 SUITE,
                 str(root),
-                *_mirror(),
+                *mirror(SUITE),
             ],
             capture_output=True,
             text=True,
@@ -75,14 +75,14 @@ def _make(place: Path) -> None:
         unfinished.replace(place)
 
 
-def _mirror() -> list[str]:
+def mirror(suite: str) -> list[str]:
     """Return where this machine itself gets the suite from; none, where it has another system."""
     asked = [
         "apt-get",
         "indextargets",
         "--format",
         "$(REPO_URI)",
-        f"Release: {SUITE}",
+        f"Release: {suite}",
         "Created-By: Packages",
     ]
     said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.split()

@@ -90,3 +90,9 @@ def test_units_are_read_anew_and_containerd_restarted_only_where_the_plan_says_s
             systemd = task.get("ansible.builtin.systemd_service")
             if systemd is not None:
                 assert "host_changes.steps" in str(task.get("when")), f"{file}: {task['name']}"
+
+
+def test_nothing_becomes_root_on_the_controller() -> None:
+    delegated = [task for file in FILES for task in tasks(read_yaml(file)) if "delegate_to" in task]
+    assert delegated
+    assert all(task["become"] is False for task in delegated)

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import http.server
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +232,23 @@ def publish(folder: Path, debs: Iterable[Deb], signer: Signer, *, suite: str | N
     )
     release = f"Origin: tests\nSuite: {suite or 'flat'}\nArchitectures: amd64\nSHA256:\n{sums}"
     (place / "InRelease").write_bytes(signer.inline(release))
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[int]:
+    """Serve a folder over HTTP on loopback, on the port that is given."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's own name
+        """Say nothing."""
 
 
 def request(folder: Path, signer: Signer, **changed: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.hosts.samples import DRIVER, FILES, KERNEL, lock, state
+from tests.hosts.samples import DRIVER, FILES, KERNEL, UNITS, lock, state
 from tokenworks.hosts.changes import ChangeClass, ChangePlan, Step, plan_changes
 
 PACKAGES = state().packages
@@ -109,6 +109,52 @@ def test_a_kernel_without_a_module_on_disk_is_found_while_the_driver_still_runs(
     assert f"kernel {KERNEL} has no module on disk, locked is {DRIVER}" in {
         change.because for change in plan.changes
     }
+
+
+def test_a_file_of_the_initial_ram_disk_stops_nothing() -> None:
+    files: dict[str, str | None] = {file.path: file.sha256 for file in FILES}
+    plan = planned(files=files | {FILES[2].path: None})
+    assert plan.steps == (Step.FILES, Step.INITRAMFS, Step.VERIFY)
+    assert planned(stale_initramfs=(KERNEL,)).steps == (Step.INITRAMFS, Step.VERIFY)
+    assert planned(stale_initramfs=("another",)).steps == ()
+
+
+def test_a_package_of_no_concern_is_installed_on_a_drained_node_only() -> None:
+    """Its scripts may make systemd read its units anew."""
+    packages = [p.model_dump(mode="json") for p in lock().packages]
+    nfs = packages[0] | {"name": "nfs-common", "version": "1:2.6", "part": "other"}
+    plan = plan_changes(state(), lock(packages=[*packages, nfs]), FILES)
+    assert plan.steps == (Step.DRAIN, Step.PACKAGES, Step.VERIFY, Step.UNCORDON)
+
+
+def test_a_new_containerd_is_restarted_and_a_new_toolkit_is_not() -> None:
+    containerd = planned(packages=PACKAGES | {"containerd.io": "2.1.0-1"})
+    assert Step.RESTART_CONTAINERD in containerd.steps
+    toolkit = planned(packages=PACKAGES | {"nvidia-container-toolkit": "1.19.1-1"})
+    assert Step.RESTART_CONTAINERD not in toolkit.steps
+    assert Step.REFRESH_CDI in toolkit.steps
+
+
+def test_the_distributions_containerd_leaves_for_dockers_and_the_other_way_round() -> None:
+    plan = planned(packages=PACKAGES | {"containerd": "1.6.20", "runc": "1.1.5"})
+    assert plan.removed == ("containerd", "runc")
+
+
+def test_what_was_moved_although_held_is_held_again() -> None:
+    plan = planned(packages=PACKAGES | {"nvidia-utils-580": "580.1-1"})
+    assert plan.held == ("nvidia-utils-580",)
+
+
+def test_a_unit_that_does_not_start_at_boot_is_enabled_without_stopping_anything() -> None:
+    plan = planned(enabled=dict.fromkeys(UNITS[1:], "enabled"))
+    assert plan.enabled == (UNITS[0],)
+    assert plan.steps == (Step.ENABLE_UNITS, Step.VERIFY)
+
+
+def test_what_a_cut_off_run_owed_is_done_with_what_that_costs() -> None:
+    assert planned(owed=("uncordon",)).steps == (Step.VERIFY, Step.UNCORDON)
+    restart = planned(owed=("restart_containerd",))
+    assert restart.steps == (Step.DRAIN, Step.RESTART_CONTAINERD, Step.VERIFY, Step.UNCORDON)
 
 
 def test_nouveau_leaves_by_a_reboot() -> None:

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from typing import Final
 
 import pytest
 
+from tests.ansible import roots
 from tokenworks.files import exclusive
 from tokenworks.toolchain.cache import Cache
 
@@ -38,6 +40,7 @@ PROGRAMS: Final = {
     "ssh-keygen": "openssh-client",
 }
 DISK_SIZE: Final = "6G"
+_WEEK_SECONDS: Final = 7 * 24 * 60 * 60
 _OFFICIAL: Final = {
     SUITE: "http://deb.debian.org/debian",
     f"{SUITE}-security": "http://deb.debian.org/debian-security",
@@ -119,28 +122,29 @@ def image() -> Image:
         if not place.exists():
             with tempfile.TemporaryDirectory(dir=root, prefix=".making-") as scratch:
                 _make(Path(scratch)).rename(place)
-            _forget_others(root, place)
+        os.utime(place)
+        _forget_old_ones(root)
     return Image(place)
 
 
 def _key() -> str:
-    whole = hashlib.sha256(Path(__file__).read_bytes())
+    whole = hashlib.sha256(f"{SUITE} {PACKAGES} {DISK_SIZE}".encode())
     for file in sorted(path for path in RECIPE.rglob("*") if path.is_file()):
         whole.update(f"{file.relative_to(RECIPE)}\0".encode() + file.read_bytes())
     return whole.hexdigest()[:12]
 
 
-def _forget_others(root: Path, kept: Path) -> None:
-    """Remove disks of other recipes: each takes two gigabytes."""
+def _forget_old_ones(root: Path) -> None:
+    """Remove disks that no test has asked for in a week; each takes a gigabyte."""
     for folder in root.iterdir():
-        if folder.is_dir() and folder != kept:
+        if folder.is_dir() and time.time() - folder.stat().st_mtime > _WEEK_SECONDS:
             shutil.rmtree(folder)
 
 
 def _make(scratch: Path) -> Path:
     log = scratch / "log"
     root, done = scratch / "root", scratch / "image"
-    mirrors = {suite: _mirror(suite) for suite in _OFFICIAL}
+    mirrors = {s: next(iter(roots.mirror(s)), official) for s, official in _OFFICIAL.items()}
     with log.open("w") as said:
         _say("making the machines' disk, once: the base system, about a minute")
         options = ("--variant=minbase", f"--include={PACKAGES}")
@@ -171,18 +175,6 @@ def _mounted(proc: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", proc], check=True)  # noqa: S607
-
-
-def _mirror(suite: str) -> str:
-    """Return where this machine gets a suite from itself; the official place, if it does not."""
-    asked = ("--format", "$(REPO_URI)", f"Release: {suite}", "Created-By: Packages")
-    done = subprocess.run(
-        ["apt-get", "indextargets", *asked],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return next(iter(done.stdout.split()), _OFFICIAL[suite])
 
 
 def _run(command: list[str], said: object) -> None:

@@ -46,7 +46,7 @@ class Machine:
 
     def start(self) -> None:
         """Switch it on and wait until its boot is over, whatever became of its units."""
-        assert self._qemu is None or self._qemu.poll() is not None, "it is on already"
+        assert not self.is_on, f"{self} is on already"
         self._qemu = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL)
         self.wait()
 
@@ -72,6 +72,11 @@ class Machine:
             assert time.monotonic() < deadline, f"no reboot:\n{self._last_words()}"
             time.sleep(0.5)
         self.wait()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether it has power and has not switched itself off."""
+        return self._qemu is not None and self._qemu.poll() is None
 
     def power_off(self) -> None:
         """Shut it down in an orderly way."""
@@ -188,7 +193,7 @@ class Machine:
             "BatchMode=yes",
             f"UserKnownHostsFile={self.known_hosts}",
             "GlobalKnownHostsFile=none",
-            "ConnectTimeout=20",
+            "ConnectTimeout=5",
             "ServerAliveInterval=15",
             "LogLevel=ERROR",
         )
@@ -211,8 +216,7 @@ class Machine:
             return subprocess.CompletedProcess([command], 255, "", f"no answer in {seconds} s")
 
     def _expect_power(self) -> None:
-        assert self._qemu is not None, f"{self} is off"
-        assert self._qemu.poll() is None, f"{self} went off:\n{self._last_words()}"
+        assert self.is_on, f"{self} is off:\n{self._last_words()}"
 
     def _last_words(self) -> str:
         return self.console.read_text(errors="replace")[-2000:] if self.console.exists() else ""

@@ -53,7 +53,6 @@ class Step(enum.StrEnum):
 
 
 _INTERRUPTING: Final = {
-    Step.INITRAMFS: ChangeClass.DRIVER,
     Step.REBOOT: ChangeClass.DRIVER,
     Step.BUILD_MODULE: ChangeClass.DRIVER,
     Step.LOAD_DRIVER: ChangeClass.DRIVER,
@@ -233,7 +232,7 @@ def _kernel_changes(state: HostState, lock: HostLock) -> Iterator[Change]:
         yield Change(change_class=ChangeClass.CONFIGURATION, because=because)
     if lock.kernel in state.stale_initramfs:
         because = f"the initial RAM disk of {lock.kernel} is older than the rules it must hold"
-        yield Change(change_class=ChangeClass.DRIVER, because=because)
+        yield Change(change_class=ChangeClass.CONFIGURATION, because=because)
 
 
 def _driver_changes(state: HostState, lock: HostLock) -> Iterator[Change]:

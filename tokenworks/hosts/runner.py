@@ -241,6 +241,9 @@ def _reported(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _message(result: Mapping[str, Any]) -> str:
-    """What a failed task says, without its traceback."""
+    """What a failed task says, without its traceback; of a loop, what its failed items say."""
+    failed = [item for item in result.get("results", ()) if item.get("failed")]
+    if failed:
+        return "\n".join(dict.fromkeys(map(_message, failed)))
     parts = [str(result.get(key, "")).strip() for key in ("msg", "stderr", "module_stderr")]
     return "\n".join(dict.fromkeys(part for part in parts if part))

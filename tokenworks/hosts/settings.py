@@ -53,8 +53,9 @@ class HostSettings(Section):
     expected_gpus: Annotated[int, Field(ge=0)] | None = Field(
         default=None, description="GPUs that the host must have; None asks only that all agree."
     )
-    apt_proxy: Annotated[str, Field(pattern=r"^https?://[^\s\"]+$")] | None = Field(
-        default=None, description="Proxy for apt."
+    apt_proxy: Annotated[str, Field(pattern=r"^https?://[^\s\"@]+$")] | None = Field(
+        default=None,
+        description="Proxy for apt; without a password, since the file is readable on the host.",
     )
     automatic_updates: bool = Field(
         default=False,

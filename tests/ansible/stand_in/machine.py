@@ -186,7 +186,6 @@ def unit_fields(unit):
         "Id": unit,
         "LoadState": "loaded" if exists(unit) else "not-found",
         "ActiveState": "active" if os.path.exists(ACTIVE + unit) else "inactive",
-        "UnitFileState": "enabled" if os.path.exists(ENABLED + unit) else "disabled",
     }
 
 
@@ -201,8 +200,8 @@ def show(units, options):
 
 
 def start_all(units, verb):
-    missing = [unit for unit in units if not exists(unit)]
-    if missing and verb != "try-restart":
+    missing = [unit for unit in units if not exists(unit) and "*" not in unit]
+    if missing:
         print(f"Failed to {verb} {missing[0]}: Unit not found.", file=sys.stderr)
         return 5
     for unit in units:
@@ -226,6 +225,10 @@ def systemctl(*words):
     units = [unit if "." in unit else unit + ".service" for unit in units]
     if verb == "show":
         return show(units, options)
+    if verb == "list-unit-files":
+        for unit in filter(exists, units):
+            print(unit, "enabled" if os.path.exists(ENABLED + unit) else "disabled", "enabled")
+        return 0
     note("systemctl", *words)
     if verb in ("start", "restart", "try-restart"):
         return start_all(units, verb)

@@ -45,8 +45,12 @@ systemctl mask networking.service getty@tty1.service serial-getty@ttyS0.service 
   modprobe@efi_pstore.service modprobe@drm.service sys-kernel-debug.mount \
   sys-kernel-tracing.mount dev-hugepages.mount dev-mqueue.mount
 mkdir -p /boot/grub /root/.ssh
+cp -r /usr/lib/grub/i386-pc /boot/grub/
 chmod 0700 /root/.ssh
 cp key.pub /root/.ssh/authorized_keys
+# What a machine without screen, sleep and logical volumes does not need in its initial RAM disk,
+# which is made on it a few times.
+(cd /usr/share/initramfs-tools/hooks && chmod a-x dmsetup fsck keymap resume thermal)
 update-initramfs -c -k "$kernel"
 
 # GRUB runs early.cfg line by line, without "if": where the machine has no grub.cfg yet, configfile
@@ -59,7 +63,10 @@ rm /tmp/core.img
 
 cd /furnished
 apt-get download --quiet "linux-image-$newer"
-mv linux-image-*.deb newer-kernel.deb
+# The same package without compression, which takes a minute to undo in emulation.
+dpkg-deb --raw-extract linux-image-*.deb newer
+dpkg-deb --root-owner-group -Znone --build newer newer-kernel.deb
+rm -r linux-image-*.deb newer
 echo "$kernel" >kernel
 echo "$newer" >newer-kernel
 for name in "linux-image-$kernel" "linux-headers-$kernel" "linux-headers-${kernel%-cloud-amd64}-common" \

@@ -1,0 +1,106 @@
+"""What tests of machines share: the archive, locks for it, and our operations on one machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.hosts.repository import Deb
+from tests.machines import debs
+from tests.machines.image import Image
+from tests.machines.machine import Machine
+from tokenworks.hosts.inventory import Access, Host, Pool
+from tokenworks.hosts.lock import HostLock
+from tokenworks.hosts.names import part_of
+from tokenworks.hosts.operate import HostReport, check_pool, prepare_pool, verify_pool
+from tokenworks.hosts.settings import HostSettings
+
+KEY_FILE = "tests.asc"
+OF_ALL_BRANCHES = ("nvidia-container", "libnvidia-container", "containerd")
+
+
+def ignore(_event: Mapping[str, Any]) -> None:
+    """Watch, and do nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Site:
+    """An image, and an archive of packages that machines reach over HTTP."""
+
+    image: Image
+    archive: Path
+    uri: str
+    fingerprint: str
+    armoured: str
+    packages: tuple[Deb, ...]
+
+    def lock(self, driver: str) -> HostLock:
+        """Return the lock for a driver, with the kernel and compiler that the image has."""
+        full = f"{driver}-1ubuntu1"
+        shipped = [
+            self._locked(deb.name, deb.version, _sha256(self.archive, deb))
+            for deb in self.packages
+            if deb.version == full or deb.name.startswith(OF_ALL_BRANCHES)
+        ]
+        present = [self._locked(name, *known) for name, known in self.image.packages.items()]
+        return HostLock.model_validate(
+            {
+                "os": "debian-12",
+                "architecture": "amd64",
+                "kernel": self.image.kernel,
+                "driver": {"version": driver, "modules": "open", "archive": "cuda"},
+                "toolkit_version": debs.TOOLKIT,
+                "repositories": [
+                    {
+                        "name": "tests",
+                        "uri": self.uri,
+                        "suite": "./",
+                        "key_file": KEY_FILE,
+                        "key_fingerprint": self.fingerprint,
+                    }
+                ],
+                "packages": present + shipped,
+            }
+        )
+
+    def pool(self, machine: Machine, driver: str) -> Pool:
+        """Return the pool of one machine, as an environment would give it."""
+        return Pool(
+            name="h100",
+            hosts=(Host(name="gpu-1", address=machine.address, failure_domain="rack-1"),),
+            access=Access(
+                user="root",
+                known_hosts=machine.known_hosts,
+                key_file=str(machine.image.key_file),
+            ),
+            lock=self.lock(driver),
+            settings=HostSettings(expected_gpus=2),
+            keys={KEY_FILE: self.armoured},
+            kubeconfig="",
+        )
+
+    def check(self, machine: Machine, driver: str) -> HostReport:
+        """Return what a run would change."""
+        return check_pool(self.pool(machine, driver), ignore).hosts[0]
+
+    def prepare(self, machine: Machine, driver: str, watch: Any = ignore) -> HostReport:
+        """Bring the machine to the lock."""
+        return prepare_pool(self.pool(machine, driver), watch).hosts[0]
+
+    def verify(self, machine: Machine, driver: str) -> HostReport:
+        """Compare the machine with the lock and prove its GPUs."""
+        return verify_pool(self.pool(machine, driver), ignore).hosts[0]
+
+    def _locked(self, name: str, version: str, sha256: str) -> dict[str, Any]:
+        part = part_of(name)
+        assert part is not None, name
+        package = {"name": name, "version": version, "sha256": sha256, "part": part.value}
+        return package | {"repository": "tests"}
+
+
+def _sha256(archive: Path, deb: Deb) -> str:
+    file = archive / "pool" / f"{deb.name}_{deb.version}_amd64.deb"
+    return hashlib.sha256(file.read_bytes()).hexdigest()
