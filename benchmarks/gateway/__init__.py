@@ -1,1 +1,1 @@
-"""The gateway against going without one, TLS-only nginx and LiteLLM, in one run on one machine."""
+"""The gateway against none, TLS-only Envoy and nginx, and LiteLLM, in one run on one machine."""

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.gateway import subjects
+from benchmarks.gateway import peers, subjects
 from benchmarks.gateway.measure import FIRST_TOKEN, INTER_TOKEN, REQUESTS, Load, Measured, measure
 from benchmarks.gateway.report import goals_table, median, subjects_table
 from tokenworks.errors import OperationError
@@ -29,7 +29,8 @@ from tokenworks.toolchain import BENCHMARK_TOOLS, GATEWAY_TOOLS, ensure, showing
 from tokenworks.workspace import Workspace, find_workspace
 
 LOADS = (FIRST_TOKEN, INTER_TOKEN, REQUESTS)
-HELD = ("direct", "tokenworks", "nginx")
+SUBJECTS = ("direct", "tokenworks", "envoy", "nginx", "LiteLLM")
+HELD = SUBJECTS[:-1]
 """LiteLLM is left out of the held streams: it is given no chance by what it does with sixteen."""
 
 Results = dict[tuple[str, str], Measured]
@@ -61,7 +62,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.gateway")
     parser.add_argument("--streams", type=int, default=5000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=["direct", "tokenworks", "nginx", "LiteLLM"])
+    parser.add_argument("--only", nargs="*", default=SUBJECTS)
     return parser.parse_args(arguments)
 
 
@@ -73,8 +74,9 @@ def _start(
     ways: dict[str, AbstractContextManager[subjects.Subject]] = {
         "direct": subjects.direct(bench),
         "tokenworks": subjects.ours(bench, workspace, lambda _: None),
-        "nginx": subjects.nginx(bench),
-        "LiteLLM": subjects.litellm(bench, console.print),
+        "envoy": peers.envoy(bench),
+        "nginx": peers.nginx(bench),
+        "LiteLLM": peers.litellm(bench, console.print),
     }
     running = []
     for name in [name for name in ways if name in only]:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import os
-import shutil
 import socket
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tokenworks.errors import OperationError
 from tokenworks.files import private_folder
 from tokenworks.gateway import programs
 from tokenworks.gateway.layout import (
@@ -28,7 +23,7 @@ from tokenworks.gateway.layout import (
 )
 from tokenworks.gateway.ports import ports_for
 from tokenworks.gateway.served import Served, held
-from tokenworks.gateway.supervisor import Program, Supervisor
+from tokenworks.gateway.supervisor import Supervisor
 from tokenworks.operations.certificates import ensure_certificate
 from tokenworks.operations.gateway_serve import (
     folders_of,
@@ -39,11 +34,9 @@ from tokenworks.operations.gateway_serve import (
 from tokenworks.plan.types import Decided, Plan
 from tokenworks.planning import plan_environment
 from tokenworks.toolchain import Report
-from tokenworks.toolchain.cache import Cache
 from tokenworks.workspace import Workspace
 
 ENVIRONMENT: Final = "every-feature"
-LITELLM: Final = "1.108.7"
 MOST_REQUESTS: Final = 16_384
 """More at a time than any measurement sends: no limit of the plan is to be met."""
 PLENTY_SECONDS: Final = 600
@@ -131,7 +124,7 @@ def direct(it: Bench) -> Iterator[Subject]:
     arguments = (*program.arguments, *map(str, tls))
     it.supervisor.start(dataclasses.replace(program, arguments=arguments))
     try:
-        yield _local(
+        yield local_subject(
             it, "direct", "no gateway: the engine itself speaks TLS", port, control=control
         )
     finally:
@@ -199,149 +192,10 @@ def without_limits(plan: Plan) -> Plan:
     return dataclasses.replace(plan, gateway=lifted)
 
 
-@contextmanager
-def nginx(it: Bench) -> Iterator[Subject]:
-    """TLS and unbuffered passing on, nothing else; one worker, as our Envoy has.
-
-    Raises:
-        OperationError: there is no nginx on PATH.
-    """
-    executable = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-    if executable is None:
-        raise OperationError(
-            "nginx", reason="is not on PATH", remedy="apt-get install nginx-light, to compare"
-        )
-    port = free_port()
-    config = it.folder / "nginx.conf"
-    config.write_text(
-        NGINX.format(folder=it.folder, port=port, engine=it.engine_port, tls=it.certificates)
-    )
-    program = Program(
-        name="nginx",
-        executable=Path(executable),
-        arguments=("-p", str(it.folder), "-c", str(config), "-e", "stderr"),
-        environ={"PATH": os.defpath},
-        unready=lambda: listens(port),
-        port=port,
-        about="nginx",
-    )
-    it.supervisor.start(program)
-    try:
-        yield _local(it, "nginx", f"TLS only, {_version_of(executable)}", port)
-    finally:
-        it.supervisor.stop("nginx")
-
-
-NGINX: Final = """\
-daemon off;
-worker_processes 1;
-worker_rlimit_nofile 20000;
-pid {folder}/nginx.pid;
-error_log stderr error;
-events {{ worker_connections 18000; }}
-http {{
-  access_log off;
-  client_body_temp_path {folder}/nginx-body;
-  proxy_temp_path {folder}/nginx-proxy;
-  fastcgi_temp_path {folder}/nginx-fastcgi;
-  uwsgi_temp_path {folder}/nginx-uwsgi;
-  scgi_temp_path {folder}/nginx-scgi;
-  keepalive_requests 1000000;
-  upstream engine {{ server 127.0.0.1:{engine}; keepalive 256; keepalive_timeout 4s; }}
-  server {{
-    listen 127.0.0.1:{port} ssl;
-    ssl_certificate {tls}/tls.crt;
-    ssl_certificate_key {tls}/tls.key;
-    ssl_protocols TLSv1.2 TLSv1.3;
-    location / {{
-      proxy_pass http://engine;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_buffering off;
-      proxy_read_timeout 600s;
-    }}
-  }}
-}}
-"""
-
-
-@contextmanager
-def litellm(it: Bench, say: Callable[[str], None]) -> Iterator[Subject]:
-    """The LiteLLM proxy with one worker and a master key, from PyPI into the cache.
-
-    Raises:
-        OperationError: it cannot be installed or does not start.
-    """
-    place = _install_litellm(say)
-    port = free_port()
-    key = "sk-benchmark-on-loopback"
-    config = it.folder / "litellm.yaml"
-    config.write_text(LITELLM_CONFIG.format(model=it.model, engine=it.engine_port, key=key))
-    tls = ("--ssl_keyfile_path", it.certificates / "tls.key")
-    chain = ("--ssl_certfile_path", it.certificates / "tls.crt")
-    options = ("--config", config, "--host", LOOPBACK, "--port", port, "--num_workers", 1)
-    program = Program(
-        name="litellm",
-        executable=place / "bin" / "python",
-        arguments=(str(place / "bin" / "litellm"), *map(str, (*options, *tls, *chain))),
-        environ=_litellm_environ(place, it.folder),
-        unready=lambda: listens(port),
-        port=port,
-        about="LiteLLM",
-        # Its imports alone take ten seconds on a machine at rest.
-        ready_seconds=180,
-    )
-    it.supervisor.start(program)
-    try:
-        yield _local(it, "LiteLLM", f"proxy {LITELLM}, one worker", port, key=key)
-    finally:
-        it.supervisor.stop("litellm")
-
-
-LITELLM_CONFIG: Final = """\
-model_list:
-- model_name: {model}
-  litellm_params: {{model: openai/{model}, api_base: "http://127.0.0.1:{engine}/v1", api_key: none}}
-general_settings: {{master_key: {key}}}
-litellm_settings: {{telemetry: false, num_retries: 0}}
-"""
-
-
-def _litellm_environ(place: Path, folder: Path) -> dict[str, str]:
-    return {
-        "PATH": os.defpath,
-        "HOME": str(folder),
-        # Started by a link elsewhere, Python does not see that it is a virtual environment's.
-        "PYTHONPATH": str(next((place / "lib").glob("python3*/site-packages"))),
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-        "LITELLM_TELEMETRY": "False",
-        "LITELLM_LOG": "ERROR",
-    }
-
-
-def _install_litellm(say: Callable[[str], None]) -> Path:
-    place = Cache.of(os.environ).root / "benchmarks" / f"litellm-{LITELLM}"
-    if (place / "installed").exists():
-        return place
-    say(f"installing litellm[proxy] {LITELLM} into {place}")
-    for command in (
-        [sys.executable, "-m", "venv", "--clear", str(place)],
-        [str(place / "bin" / "pip"), "install", "--quiet", f"litellm[proxy]=={LITELLM}"],
-    ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise OperationError(
-                f"LiteLLM {LITELLM}",
-                reason=(done.stderr.strip().splitlines() or ["pip failed"])[-1],
-                remedy="see that PyPI can be reached, or do without this comparison",
-            )
-    (place / "installed").touch()
-    return place
-
-
-def _local(
+def local_subject(
     it: Bench, name: str, about: str, port: int, *, key: str = "", control: int = 0
 ) -> Subject:
+    """A subject of the benchmark's own supervisor, under the name of its program."""
     pid = it.supervisor.pid(name.lower())
     return Subject(
         name=name,
@@ -376,8 +230,3 @@ def listens(port: int) -> str:
     except OSError as error:
         return f"does not listen on port {port}: {error}"
     return ""
-
-
-def _version_of(nginx_path: str) -> str:
-    said = subprocess.run([nginx_path, "-v"], capture_output=True, text=True, check=False)
-    return said.stderr.strip().rpartition(" ")[2]

@@ -16,7 +16,8 @@ from tokenworks.environment.lock import read_lock
 from tokenworks.plan.gateway_pods import STORE_DATA_MIB
 from tokenworks.plan.types import Plan
 from tokenworks.planning import resolve_loaded
-from tokenworks.render_gateway import gateway_files, store_arguments
+from tokenworks.render_budgets import store_arguments
+from tokenworks.render_gateway import gateway_files
 
 ROOT = Path(__file__).resolve().parents[2]
 GOOD = ROOT / "tests" / "cases" / "environments" / "good"

@@ -10,10 +10,13 @@ import pytest
 from ruamel.yaml import YAML
 
 from tokenworks.check.recording import RecordedResource
+from tokenworks.environment.load import load_environment
+from tokenworks.environment.lock import read_lock
 from tokenworks.operations.record import record_environment
-from tokenworks.plan.gateway_types import ClientCertificates
-from tokenworks.plan.types import ModelPlan, Plan
-from tokenworks.planning import plan_environment
+from tokenworks.plan.gateway_types import ClientCertificates, Issuer
+from tokenworks.plan.types import Decided, ModelPlan, Plan
+from tokenworks.planning import plan_environment, resolve_loaded
+from tokenworks.platforms.hosts import load_balancer
 from tokenworks.render_gateway import CLIENT_CA_FILE, GATEWAY_MOUNTS
 from tokenworks.workspace import Workspace
 
@@ -147,11 +150,42 @@ def test_every_pod_is_restricted_and_finishes_what_it_began(
         (main,) = spec["containers"]
         for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
             assert main[probe]["timeoutSeconds"] >= 5
-        assert spec["topologySpreadConstraints"]
+        assert [one["topologyKey"] for one in spec["topologySpreadConstraints"]] == [
+            "kubernetes.io/hostname",
+            "topology.kubernetes.io/zone",
+        ]
         # What answers callers finishes what it began; counting a lease takes a millisecond.
         if main["name"] not in ("rate-limit", "valkey"):
             assert main["lifecycle"]["preStop"]
             assert spec["terminationGracePeriodSeconds"] > 600
+
+
+def test_two_gateways_never_share_a_node_and_engines_go_where_gpus_are(
+    plan: Plan, recorded: list[RecordedResource]
+) -> None:
+    """Compared within one revision, over nodes that could take a pod: else a rollout would hang."""
+    rules = {
+        name: [
+            one["whenUnsatisfiable"]
+            for one in inputs(recorded, f"{name}-deployment")["spec"]["template"]["spec"][
+                "topologySpreadConstraints"
+            ]
+        ]
+        for name in ("gateway", "rate-limit", plan.models[0].name)
+    }
+    hard = ["DoNotSchedule", "ScheduleAnyway"]
+    assert rules == {
+        "gateway": hard,
+        "rate-limit": hard,
+        plan.models[0].name: ["ScheduleAnyway", "ScheduleAnyway"],
+    }
+    for deployment in of_kind(recorded, "Deployment"):
+        for one in deployment["spec"]["template"]["spec"]["topologySpreadConstraints"]:
+            assert one["maxSkew"] == 1
+            assert one["matchLabelKeys"] == ("pod-template-hash",)
+            assert one["nodeTaintsPolicy"] == "Honor"
+            selector = deployment["spec"]["selector"]["matchLabels"]
+            assert one["labelSelector"]["matchLabels"] == selector
 
 
 def test_the_gateway_and_its_budgets_start_live_and_end_as_planned(
@@ -252,6 +286,66 @@ def test_secrets_are_secret_to_the_engine_that_keeps_the_state(
     assert {one.name for one in secrets} == {"gateway-keys", "gateway-certificate"}
     for one in secrets:
         assert one.secrets
+
+
+def test_the_one_load_balancer_is_internal_and_admits_whom_the_network_admits(
+    recorded: list[RecordedResource],
+) -> None:
+    services = of_kind(recorded, "Service")
+    (service,) = [one for one in services if one["spec"]["type"] == "LoadBalancer"]
+    spec = service["spec"]
+
+    assert spec["loadBalancerClass"] == "tokenworks.dev/simulated-internal"
+    # Callers' own addresses arrive, so the same ranges can be held against them in both places.
+    assert spec["externalTrafficPolicy"] == "Local"
+    ranges = spec["loadBalancerSourceRanges"]
+    assert ranges == ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+    (way,) = inputs(recorded, "gateway-from-callers")["spec"]["ingress"]
+    assert tuple(one["ipBlock"]["cidr"] for one in way["from"]) == ranges
+    assert [one["port"] for one in spec["ports"]] == [443]
+
+
+def test_a_cluster_that_exists_gets_what_its_load_balancer_reads() -> None:
+    name, folder = "certificate-from-an-issuer", ROOT / "tests" / "cases" / "environments" / "good"
+    hosted = resolve_loaded(load_environment(name, folder), read_lock(ROOT / "stacks"))
+    assert hosted.cluster
+    balancer = load_balancer(hosted.cluster)
+    assert balancer.annotations == {"kube-vip.io/loadbalancerIPs": "10.0.0.9"}
+    assert balancer.source_ranges == ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")
+
+
+def test_an_issuer_signs_the_certificate_instead_of_one_that_is_given(plan: Plan) -> None:
+    issuer = Issuer(
+        kind="ClusterIssuer",
+        name="internal-ca",
+        duration_hours=Decided(2160, "asked for"),
+        renew_before_hours=Decided(720, "asked for"),
+    )
+    issued = replace(plan, gateway=replace(plan.gateway, issuer=issuer))
+    recordings = record_environment(Workspace(ROOT), issued)
+    recorded = [one for recording in recordings.values() for one in recording.resources]
+    assert "gateway-certificate" not in {
+        one.name for one in recorded if one.type.endswith(":Secret")
+    }
+    (certificate,) = of_kind(recorded, "Certificate")
+    assert certificate["apiVersion"] == "cert-manager.io/v1"
+    assert certificate["metadata"]["annotations"] == {"pulumi.com/waitFor": "condition=Ready"}
+    spec = certificate["spec"]
+    assert spec["dnsNames"] == (plan.gateway.hostname,)
+    assert (spec["duration"], spec["renewBefore"]) == ("2160h", "720h")
+    assert spec["privateKey"]["rotationPolicy"] == "Always"
+    assert spec["issuerRef"] == {
+        "group": "cert-manager.io",
+        "kind": "ClusterIssuer",
+        "name": "internal-ca",
+    }
+    pod_spec = inputs(recorded, "gateway-deployment")["spec"]["template"]["spec"]
+    (mounted,) = [one["secret"] for one in pod_spec["volumes"] if one["name"] == "tls"]
+    assert mounted["secretName"] == spec["secretName"] == certificate["metadata"]["name"]
+
+
+def test_a_given_certificate_needs_no_issuer(recorded: list[RecordedResource]) -> None:
+    assert of_kind(recorded, "Certificate") == []
 
 
 def test_every_object_of_ours_says_whose_it_is(recorded: list[RecordedResource]) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from tokenworks.gateway import programs
 from tokenworks.gateway.supervisor import Program, Supervisor
-from tokenworks.plan.gateway_types import Budget, GatewayPlan, RateLimitPlan
+from tokenworks.plan.gateway_types import Budget, GatewayPlan, RateLimitPlan, TenantPlan
 from tokenworks.plan.types import Image
-from tokenworks.render_gateway import rate_limit_file
+from tokenworks.render_budgets import rate_limit_file
 from tokenworks.toolchain import Toolbox
 
-from .harness import LOOPBACK, decided, free_port
+from .harness import Gateway, decided, engines_of, free_port, plan_for, refusal, running
+from .simulated import LOOPBACK, Running
 
 MINUTE = 60
 
@@ -91,3 +93,55 @@ def early_in_a_minute(seconds: int = 40) -> None:
     past = time.time() % MINUTE
     if past > MINUTE - seconds:
         time.sleep(MINUTE - past + 0.2)
+
+
+def plan_with(
+    model: Running, service: BudgetService, counters: int = 1, **limits: int
+) -> GatewayPlan:
+    """Tenant ``search`` with the limits; ``support`` has none."""
+    budgets = {kind: budget(limit, counters) for kind, limit in limits.items()}
+    return plan_for(
+        [engines_of("alpha", model.port)],
+        tenants=(
+            TenantPlan(name="search", key_secrets=(), **budgets),  # type: ignore[arg-type]
+            TenantPlan(name="support", key_secrets=()),
+        ),
+        rate_limit=service.plan,
+        counters=decided(counters),
+        max_request_seconds=decided(20),
+        stream_idle_seconds=decided(20),
+    )
+
+
+@contextlib.contextmanager
+def gateways(root: Path, plan: GatewayPlan, count: int) -> Iterator[list[Gateway]]:
+    """Gateways of one plan, each on ports of its own."""
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(
+                running(
+                    root / f"gateway-{number}",
+                    replace(
+                        plan,
+                        tls_port=free_port(),
+                        admin_port=free_port(),
+                        readiness_port=free_port(),
+                    ),
+                )
+            )
+            for number in range(count)
+        ]
+
+
+BODY: dict[str, Any] = {"model": "alpha", "messages": [{"role": "user", "content": "hi"}]}
+
+
+def ask(gateway: Gateway, **fields: Any) -> tuple[int, str]:
+    reply = gateway.post({**BODY, **fields})
+    return (reply.status, "") if reply.status == 200 else refusal(reply)
+
+
+def failures(gateway: Gateway) -> float:
+    text = gateway.plain("GET", "/stats/prometheus").body.decode()
+    lines = [line for line in text.splitlines() if "budget_service_failures{" in line]
+    return sum(float(line.split()[-1]) for line in lines)

@@ -7,7 +7,7 @@ from random import Random
 
 from .fuzz_bodies import right
 from .fuzz_requests import HIDDEN, KEYS, Case, request
-from .harness import CHAT
+from .simulated import CHAT
 
 Framed = tuple[bytes, bool]
 """The bytes, and whether an answer must come."""

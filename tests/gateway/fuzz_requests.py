@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from random import Random
 
 from .fuzz_bodies import any_body, is_right, right
-from .harness import CHAT, KEY
+from .harness import KEY
+from .simulated import CHAT
 
 KEYS = {"none": None, "wrong": "key-of-nobody-0123456789abcdef", "right": KEY}
 HIDDEN = "hidden"

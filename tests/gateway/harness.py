@@ -33,18 +33,11 @@ from tokenworks.plan.gateway_types import (
     TenantPlan,
 )
 from tokenworks.plan.types import Decided, Image
-from tokenworks.render_gateway import (
-    CLIENT_CA_FILE,
-    GatewayMounts,
-    envoy_arguments,
-    gateway_credentials_files,
-    gateway_files,
-    gateway_keys_file,
-    key_hash,
-)
+from tokenworks.render_gateway import CLIENT_CA_FILE, GatewayMounts, envoy_arguments, gateway_files
+from tokenworks.render_keys import gateway_credentials_files, gateway_keys_file, key_hash
 
-LOOPBACK = "127.0.0.1"
-CHAT = "/v1/chat/completions"
+from .simulated import CHAT, LOOPBACK, Reply
+
 KEY = "key-of-search-0123456789abcdef"
 OTHER_KEY = "key-of-support-0123456789abcdef"
 KEYS = {"search": [KEY], "support": [OTHER_KEY]}
@@ -105,6 +98,7 @@ def plan_for(models: Sequence[ModelEngines], **changes: Any) -> GatewayPlan:
         "tenants": tuple(TenantPlan(name=name, key_secrets=(), isolated=False) for name in KEYS),
         "jwt": None,
         "client_certificates": None,
+        "issuer": None,
         "proxy_protocol": False,
         "models": tuple(models),
         "apis": (),
@@ -168,19 +162,6 @@ def certificate(name_too: str = "inference.test") -> dict[str, str]:
     )
     chain = signed.public_bytes(serialization.Encoding.PEM)
     return {"tls.crt": chain.decode(), "tls.key": private.decode()}
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A whole answer, header names in lower case."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from types import TracebackType
 
 from .fuzz_bodies import right
 from .fuzz_requests import KEYS, Case
-from .harness import CHAT, LOOPBACK
+from .simulated import CHAT, LOOPBACK
 from .wire import trusting_context
 
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)

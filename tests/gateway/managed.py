@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from .engine import Received
-from .harness import LOOPBACK, certificate
+from .harness import certificate
+from .simulated import LOOPBACK
 
 API_KEY = "sk-of-the-managed-api"
 

@@ -17,8 +17,8 @@ from tokenworks.plan.gateway_types import TenantPlan
 
 from .budgets import budget
 from .engine import SimulatedEngine
-from .harness import CHAT, OTHER_KEY, Gateway, engines_of, plan_for, refusal, running, until
-from .simulated import Running
+from .harness import OTHER_KEY, Gateway, engines_of, plan_for, refusal, running, until
+from .simulated import CHAT, Running
 from .simulated import engine as simulated
 
 pytestmark = pytest.mark.envoy

@@ -18,8 +18,9 @@ from tokenworks.plan.gateway_types import ClientCertificates
 from tokenworks.render_gateway import CLIENT_CA_FILE
 
 from .engine import SimulatedEngine
-from .harness import CHAT, KEY, Gateway, Volume, decided, engines_of, plan_for, running, until
+from .harness import KEY, Gateway, Volume, decided, engines_of, plan_for, running, until
 from .held import HeldEngine, held_streams
+from .simulated import CHAT
 
 pytestmark = pytest.mark.envoy
 

@@ -14,17 +14,9 @@ import pytest
 
 from tokenworks.templating import render
 
-from .harness import (
-    KEY,
-    LOOPBACK,
-    Gateway,
-    decided,
-    engines_of,
-    plan_for,
-    running,
-    until,
-)
+from .harness import KEY, Gateway, decided, engines_of, plan_for, running, until
 from .held import HeldEngine, held_streams
+from .simulated import LOOPBACK
 
 pytestmark = pytest.mark.envoy
 

@@ -15,17 +15,12 @@ from tokenworks.environment.load import environment_names, load_environment
 from tokenworks.environment.lock import read_lock
 from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.planning import resolve_loaded
-from tokenworks.render_gateway import (
-    CLIENT_CA_FILE,
-    GatewayMounts,
-    gateway_credentials_files,
-    gateway_files,
-    gateway_keys_file,
-    key_hash,
-    rate_limit_file,
-)
+from tokenworks.render_budgets import rate_limit_file
+from tokenworks.render_gateway import CLIENT_CA_FILE, GatewayMounts, gateway_files
+from tokenworks.render_keys import gateway_credentials_files, gateway_keys_file, key_hash
 
-from .harness import LOOPBACK, certificate
+from .harness import certificate
+from .simulated import LOOPBACK
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = read_lock(ROOT / "stacks")

@@ -18,7 +18,7 @@ from tokenworks.plan.gateway_types import (
     Target,
     TenantPlan,
 )
-from tokenworks.render_gateway import gateway_credentials_files
+from tokenworks.render_keys import gateway_credentials_files
 
 from .engine import SimulatedEngine
 from .harness import (
@@ -326,6 +326,20 @@ def test_a_managed_api_s_key_is_replaced_without_a_restart(
     for key in ("sk-another", API_KEY):
         chained.credentials.publish(gateway_credentials_files({"cloud": key}))
         until(lambda key=key: sent() == f"Bearer {key}", what="the new key")  # type: ignore[misc]
+
+
+def test_who_answered_for_a_model_is_counted(chained: Gateway) -> None:
+    """By model and step, so that an alert can say that a model lives on its fallback."""
+
+    def served(by: str) -> float:
+        text = chained.plain("GET", "/stats/prometheus").body.decode()
+        wanted = f'_gateway_served{{model="dead",by="{by}"}}'
+        return sum(float(line.split()[-1]) for line in text.splitlines() if wanted in line)
+
+    before = served("api/cloud"), served("model/small")
+    assert chained.post({"model": "dead"}).status == 200
+    assert chained.post({"model": "dead"}, key=OTHER_KEY).status == 200
+    assert (served("api/cloud"), served("model/small")) == (before[0] + 1, before[1] + 1)
 
 
 def test_no_route_of_a_hop_can_be_reached_from_outside(chained: Gateway) -> None:

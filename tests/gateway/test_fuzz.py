@@ -21,9 +21,9 @@ from tokenworks.plan.gateway_types import TenantPlan
 
 from .fuzz_framing import framing_case
 from .fuzz_requests import HIDDEN, Case, body_case, cases, header_case, mutated_case, path_case
-from .harness import CHAT, KEY, KEYS, Gateway, decided, engines_of, plan_for, running
+from .harness import KEY, KEYS, Gateway, decided, engines_of, plan_for, running
 from .http2_fuzz import Connection, Verdict, http2_case
-from .simulated import Running
+from .simulated import CHAT, Running
 from .simulated import engine as simulated
 from .wire import Answer, Wire, is_error
 

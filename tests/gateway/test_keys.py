@@ -9,7 +9,8 @@ import pytest
 from tokenworks.plan.gateway_types import TenantPlan
 
 from .engine import SimulatedEngine
-from .harness import CHAT, JSON, KEY, KEYS, OTHER_KEY, Gateway, refusal, until
+from .harness import JSON, KEY, KEYS, OTHER_KEY, Gateway, refusal, until
+from .simulated import CHAT
 
 pytestmark = pytest.mark.envoy
 

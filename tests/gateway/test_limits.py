@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from .engine import SimulatedEngine
-from .harness import CHAT, JSON, KEY, Gateway, Reply, Stream, refusal, until
+from .harness import JSON, KEY, Gateway, Stream, refusal, until
+from .simulated import CHAT, Reply
 
 pytestmark = pytest.mark.envoy
 
@@ -106,6 +107,10 @@ def test_more_requests_than_a_model_may_hold_are_refused_at_once(
         assert reply.headers["retry-after"] == "2"
         assert seconds < 0.9
     assert gateway.post({"model": "narrow"}).status == 200
+    text = gateway.plain("GET", "/stats/prometheus").body.decode()
+    wanted = '_gateway_refusals{status="429",route="model/narrow"} '
+    (counted,) = [line for line in text.splitlines() if wanted in line]
+    assert float(counted.split()[-1]) >= len(refused)
 
 
 def test_an_engine_that_stays_silent_too_long_gives_504(gateway: Gateway) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +51,13 @@ def test_addresses_on_loopback_and_listeners_inside_the_process_stay() -> None:
     assert json.loads(ENGINES.apply(json.dumps(value))) == value
 
 
-def test_on_loopback_no_balancer_and_no_certificate_of_a_caller_is_needed() -> None:
+def test_on_loopback_no_balancer_is_needed_and_certificates_of_callers_are() -> None:
     callers = ClientCertificates(ca="the authorities", required=True)
     plan = plan_for([engines_of("alpha", 8000)], client_certificates=callers, proxy_protocol=True)
     ports = {"gateway": 1, "gateway-admin": 2, "gateway-readiness": 3}
     here = local_plan(plan, ports)
-    assert here.client_certificates == replace(callers, required=False)
+    assert here.client_certificates == callers
     assert not here.proxy_protocol
-    assert local_plan(replace(plan, client_certificates=None), ports).client_certificates is None
 
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104  (it is refused)

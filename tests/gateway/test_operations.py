@@ -16,19 +16,8 @@ from tokenworks.render_gateway import drain_command
 from tokenworks.templating import render
 
 from .engine import SimulatedEngine
-from .harness import (
-    CHAT,
-    JSON,
-    KEY,
-    LOOPBACK,
-    Gateway,
-    Stream,
-    engines_of,
-    plan_for,
-    refusal,
-    running,
-    until,
-)
+from .harness import JSON, KEY, Gateway, Stream, engines_of, plan_for, refusal, running, until
+from .simulated import CHAT, LOOPBACK
 
 pytestmark = pytest.mark.envoy
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from .engine import SimulatedEngine
-from .harness import CHAT, KEY, LOOPBACK, Gateway, engines_of, plan_for, running, until
+from .harness import KEY, Gateway, engines_of, plan_for, running, until
+from .simulated import CHAT, LOOPBACK
 
 pytestmark = pytest.mark.envoy
 

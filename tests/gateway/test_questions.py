@@ -15,10 +15,10 @@ import pytest
 from tokenworks.plan.gateway_types import RateLimitPlan, TenantPlan
 from tokenworks.plan.types import Image
 
-from .budgets import budget, early_in_a_minute
+from .budgets import budget, early_in_a_minute, failures
 from .engine import SimulatedEngine
-from .harness import LOOPBACK, decided, engines_of, free_port, plan_for, running, until
-from .test_budgets import failures
+from .harness import decided, engines_of, free_port, plan_for, running, until
+from .simulated import LOOPBACK
 
 pytestmark = pytest.mark.envoy
 

@@ -13,17 +13,12 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from tokenworks.errors import ConfigError
-from tokenworks.render_gateway import (
-    GATEWAY_MOUNTS,
-    drain_command,
-    envoy_arguments,
-    gateway_files,
-    gateway_keys_file,
-    key_hash,
-)
+from tokenworks.render_gateway import GATEWAY_MOUNTS, drain_command, envoy_arguments, gateway_files
+from tokenworks.render_keys import gateway_keys_file, key_hash
 from tokenworks.templating import TEMPLATES, lua_text, render, shell_text, yaml_text
 
-from .harness import CHAT, KEYS, LOOPBACK, engines_of, keys_file, plan_for
+from .harness import KEYS, engines_of, keys_file, plan_for
+from .simulated import CHAT, LOOPBACK
 
 MODELS = tuple(
     engines_of(model, 8000, host=f"{model}.engines.svc", most=8)

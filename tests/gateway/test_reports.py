@@ -17,22 +17,10 @@ from tokenworks.gateway.simulated_engine.settings import Settings
 from tokenworks.plan.gateway_types import HealthProbe, Shadow, TenantPlan
 
 from .fuzz_requests import request
-from .harness import (
-    CHAT,
-    KEY,
-    KEYS,
-    LOOPBACK,
-    Gateway,
-    decided,
-    engines_of,
-    plan_for,
-    route_to,
-    running,
-    until,
-)
+from .harness import KEY, KEYS, Gateway, decided, engines_of, plan_for, route_to, running, until
 from .held import HeldEngine
 from .http2_fuzz import DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, SETTINGS, block, frame
-from .simulated import Running
+from .simulated import CHAT, LOOPBACK, Running
 from .simulated import engine as simulated
 from .wire import Wire, trusting_context
 

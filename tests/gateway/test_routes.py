@@ -9,7 +9,8 @@ import pytest
 
 from .conftest import ODD_MODEL
 from .engine import SimulatedEngine
-from .harness import CHAT, KEY, Gateway, engines_of, free_port, refusal, route_to, until
+from .harness import KEY, Gateway, engines_of, free_port, refusal, route_to, until
+from .simulated import CHAT
 
 pytestmark = pytest.mark.envoy
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -31,6 +33,7 @@ from tokenworks.gateway.layout import (
 from tokenworks.gateway.served import is_served
 from tokenworks.gateway.supervisor import Supervisor
 from tokenworks.local_cluster.processes import started_by
+from tokenworks.operations.certificates import ensure_certificate
 from tokenworks.operations.gateway_control import change_engine, find, parts_of, set_running
 from tokenworks.operations.gateway_serve import folders_of, serve
 from tokenworks.plan.types import Plan
@@ -50,6 +53,10 @@ def workspace_in(folder: Path) -> Workspace:
     shutil.copytree(CHECKOUT / "stacks" / "weights", workspace.stacks / "weights")
     shutil.copyfile(CHECKOUT / "stacks" / "images.lock", workspace.stacks / "images.lock")
     shutil.copyfile(CASE, workspace.stacks / f"{NAME}.yaml")
+    # An authority whose key is not on the machine that serves.
+    elsewhere = folder / "elsewhere"
+    ensure_certificate(elsewhere, "callers.example", datetime.datetime.now(datetime.UTC))
+    shutil.copyfile(elsewhere / "ca.crt", workspace.stacks / "callers.crt")
     (folder / "Pulumi.yaml").touch()
     return workspace
 
@@ -84,10 +91,12 @@ class Serving:
         host, port = self.plan.gateway.hostname, self.port
         body = {"model": model, "messages": [{"role": "user", "content": "hi"}], **fields}
         authority = self.workspace.certificates(NAME) / "ca.crt"
+        shown = self.folders.caller
         done = subprocess.run(
             [
                 *("curl", "--silent", "--max-time", "20", "--write-out", "\n%{http_code}"),
                 *("--resolve", f"{host}:{port}:{LOOPBACK}", "--cacert", str(authority)),
+                *("--cert", str(shown / "tls.crt"), "--key", str(shown / "tls.key")),
                 *("--header", f"@{self.folders.key(tenant)}"),
                 *("--header", "content-type: application/json", "--data", json.dumps(body)),
                 f"https://{host}:{port}{CHAT}",
@@ -157,6 +166,30 @@ def test_what_runs_is_shown_with_a_curl_that_streams_an_answer(serving: Serving)
     events = [line for line in done.stdout.splitlines() if line.startswith("data: ")]
     assert len(events) > 10
     assert events[-1] == "data: [DONE]"
+
+
+def test_a_caller_without_the_certificate_that_production_asks_for_is_refused(
+    serving: Serving,
+) -> None:
+    """The printed curl shows one that this machine's own authority signed; nobody else has one."""
+    context = ssl.create_default_context(cafile=serving.workspace.certificates(NAME) / "ca.crt")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        first_byte(serving.port, context)
+    elsewhere = serving.workspace.root / "elsewhere"
+    context.load_cert_chain(elsewhere / "tls.crt", elsewhere / "tls.key")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        first_byte(serving.port, context)
+    context.load_cert_chain(serving.folders.caller / "tls.crt", serving.folders.caller / "tls.key")
+    assert first_byte(serving.port, context) == b"H"
+    for name in ("ca.key", "tls.key"):
+        assert (serving.folders.caller / name).stat().st_mode & 0o077 == 0
+
+
+def first_byte(port: int, context: ssl.SSLContext) -> bytes:
+    plain = socket.create_connection((LOOPBACK, port), 10)
+    with context.wrap_socket(plain, server_hostname="localhost") as connection:
+        connection.sendall(b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        return connection.recv(1)
 
 
 def test_no_key_is_printed_nor_given_as_an_argument(serving: Serving) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +17,22 @@ from typing import Any
 import pytest
 
 from tokenworks.gateway.simulated_engine.settings import Settings
+from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.toolchain import Toolbox
 
-from .budgets import BudgetService, budget_service, early_in_a_minute
-from .harness import Gateway
+from .budgets import (
+    BODY,
+    BudgetService,
+    ask,
+    budget_service,
+    early_in_a_minute,
+    failures,
+    gateways,
+    plan_with,
+)
+from .harness import OTHER_KEY, Gateway
 from .simulated import Running
 from .simulated import engine as simulated
-from .test_budgets import BODY, ask, failures, gateways, plan
 
 pytestmark = [pytest.mark.envoy, pytest.mark.cluster]
 
@@ -66,7 +76,7 @@ def test_use_beyond_reservations_stays_within_the_documented_bound(
     """Each reserves less than it uses; N at a time exceed the budget by N x (used - reserved)."""
     model.settings(output_tokens=300)
     early_in_a_minute()
-    kept = plan(model, service, counters=2, tokens=6000)
+    kept = plan_with(model, service, counters=2, tokens=6000)
     prompt, callers = math.ceil(len(json.dumps({**BODY, "stream": stream})) / 4), 4
     with service.keeping(kept), gateways(tmp_path, kept, 2) as both:
         used = model.chat("hi").json["usage"]["total_tokens"]
@@ -82,7 +92,7 @@ def test_a_tenant_with_a_default_does_not_exceed_its_budget(
     """The same callers, who state nothing: their answers end where the reservation does."""
     model.settings(output_tokens=300)
     early_in_a_minute()
-    kept = plan(model, service, counters=2, tokens=6000)
+    kept = plan_with(model, service, counters=2, tokens=6000)
     search, support = kept.tenants
     kept = replace(kept, tenants=(replace(search, default_max_tokens=100), support))
     with service.keeping(kept), gateways(tmp_path, kept, 2) as both:
@@ -96,7 +106,7 @@ def test_a_request_budget_is_exact_over_two_gateways(
     model: Running, service: BudgetService, tmp_path: Path
 ) -> None:
     early_in_a_minute()
-    kept = plan(model, service, counters=2, requests=60)
+    kept = plan_with(model, service, counters=2, requests=60)
     with service.keeping(kept), gateways(tmp_path, kept, 2) as both:
         assert 52 <= until_refused(both, 6) <= 60
         assert {ask(gateway)[0] for gateway in both} == {429}
@@ -108,7 +118,7 @@ def test_in_the_minute_of_a_failure_twice_the_budget_is_never_reached(
 ) -> None:
     """Portions that were taken before come on top of the shares; operators see the failure."""
     early_in_a_minute()
-    kept = plan(model, service, counters=2, requests=40)
+    kept = plan_with(model, service, counters=2, requests=40)
     program = service.service if what == "service" else service.store
     with service.keeping(kept), gateways(tmp_path, kept, 2) as both:
         before = sum(ask(both[number % 2])[0] == 200 for number in range(10))
@@ -120,10 +130,71 @@ def test_in_the_minute_of_a_failure_twice_the_budget_is_never_reached(
         assert all(failures(gateway) >= 1 for gateway in both)
 
 
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [("service", "(it was not reached: "), ("store", "(it answered 400, as it does while ")],
+    ids=["service", "store"],
+)
+def test_a_failure_is_said_once_in_the_log_with_its_reason(
+    model: Running, service: BudgetService, tmp_path: Path, what: str, reason: str
+) -> None:
+    """Two tenants meet it, each in its turn; what else is logged stays as it is."""
+    early_in_a_minute()
+    kept = both_limited(plan_with(model, service, requests=1000))
+    program = service.service if what == "service" else service.store
+    with service.keeping(kept), gateways(tmp_path, kept, 1) as (gateway,):
+        service.supervisor.stop(program.name)
+        assert ask(gateway)[0] == 200
+        time.sleep(service.plan.down_seconds.value + 0.2)
+        assert gateway.post(BODY, key=OTHER_KEY).status == 200
+        assert failures(gateway) == 2
+        (line,) = said(gateway)
+        assert "cannot be asked" in line
+        assert reason in line
+        assert "keeps to its own share" in line
+
+
+def test_the_end_of_a_failure_is_said_in_the_log(
+    model: Running, service: BudgetService, tmp_path: Path
+) -> None:
+    early_in_a_minute()
+    kept = both_limited(plan_with(model, service, requests=1000))
+    with service.keeping(kept), gateways(tmp_path, kept, 1) as (gateway,):
+        service.supervisor.stop(service.service.name)
+        assert ask(gateway)[0] == 200
+        service.supervisor.start(service.service)
+        time.sleep(service.plan.down_seconds.value + 0.2)
+        assert gateway.post(BODY, key=OTHER_KEY).status == 200
+        first, last = said(gateway)
+        assert "cannot be asked" in first
+        assert "answers again" in last
+
+
+def test_a_service_that_answers_is_not_spoken_of(
+    model: Running, service: BudgetService, tmp_path: Path
+) -> None:
+    kept = both_limited(plan_with(model, service, requests=1000))
+    with service.keeping(kept), gateways(tmp_path, kept, 1) as (gateway,):
+        assert {ask(gateway)[0] for _ in range(3)} == {200}
+        assert said(gateway) == []
+
+
+def both_limited(plan: GatewayPlan) -> GatewayPlan:
+    """The other tenant has the same budgets."""
+    search, support = plan.tenants
+    return replace(plan, tenants=(search, replace(search, name=support.name)))
+
+
+def said(gateway: Gateway) -> list[str]:
+    """What Envoy's own log has about budgets."""
+    text = gateway.log.read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if "budgets: " in line]
+
+
 def test_a_tenant_without_a_budget_does_not_notice_a_failure(
     model: Running, service: BudgetService, tmp_path: Path
 ) -> None:
-    kept = plan(model, service, counters=2, requests=40)
+    kept = plan_with(model, service, counters=2, requests=40)
     with service.keeping(kept), gateways(tmp_path, kept, 2) as both:
         service.supervisor.stop(service.store.name)
         other = "key-of-support-0123456789abcdef"

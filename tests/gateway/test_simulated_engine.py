@@ -82,6 +82,38 @@ def test_usage_comes_when_and_where_it_was_asked_for(
         assert [event["usage"]["completion_tokens"] for event in tokens] == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+def test_each_prompt_gets_as_many_answers_as_were_asked_for(running: Running, path: str) -> None:
+    asked = {"messages": [{"role": "user", "content": "hi"}]}
+    body = {"model": "m", "n": 2, **(asked if path == CHAT else {"prompt": ["one", "twotwo"]})}
+    reply = running.post(path, body).json
+    count = 2 if path == CHAT else 4
+    assert [choice["index"] for choice in reply["choices"]] == list(range(count))
+    assert reply["usage"]["completion_tokens"] == 4 * count
+
+
+def test_a_stream_of_several_prompts_tells_the_usage_of_each_by_itself(running: Running) -> None:
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    body = {"model": "m", "prompt": ["one", "twotwo"], "n": 2, "stream": True}
+    reply = running.post(COMPLETIONS, {**body, "stream_options": options})
+    *events, done = reply.events
+    assert done == "[DONE]"
+    ends = [event["usage"] for event in events if not event["choices"]]
+    assert [(one["prompt_tokens"], one["completion_tokens"]) for one in ends] == [(1, 8), (2, 8)]
+    running_usage = [
+        (event["choices"][0]["index"], event["usage"]["completion_tokens"])
+        for event in events
+        if event["choices"]
+    ]
+    assert running_usage == [(index, so_far) for so_far in range(1, 5) for index in range(4)]
+
+
+def test_numbers_of_tokens_are_one_prompt_together(running: Running) -> None:
+    for prompt, count in (([1, 2, 3], 1), ([[1, 2], [3]], 2), ("one", 1)):
+        reply = running.post(COMPLETIONS, {"model": "m", "prompt": prompt})
+        assert len(reply.json["choices"]) == count
+
+
 def test_the_requests_own_limit_ends_an_answer(running: Running) -> None:
     reply = running.chat(max_completion_tokens=2)
     assert reply.json["choices"][0]["finish_reason"] == "length"

@@ -13,7 +13,6 @@ from tokenworks.plan.gateway_types import ManagedApi, StaticAnswer, Step
 
 from .harness import (
     Gateway,
-    Reply,
     Stream,
     certificate,
     decided,
@@ -26,7 +25,7 @@ from .harness import (
     running,
     until,
 )
-from .simulated import QUICK, Running
+from .simulated import QUICK, Reply, Running
 from .simulated import engine as simulated
 
 pytestmark = pytest.mark.envoy

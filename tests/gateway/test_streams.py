@@ -7,8 +7,9 @@ import itertools
 import pytest
 
 from .engine import SimulatedEngine
-from .harness import CHAT, KEY, Gateway, Stream
+from .harness import KEY, Gateway, Stream
 from .http2 import http2_request
+from .simulated import CHAT
 
 pytestmark = pytest.mark.envoy
 

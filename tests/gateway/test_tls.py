@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import pytest
 from cryptography import x509
 
-from .harness import LOOPBACK, Gateway, certificate, until
+from .harness import Gateway, certificate, until
+from .simulated import LOOPBACK
 
 pytestmark = pytest.mark.envoy
 
@@ -65,8 +66,12 @@ def test_plain_http_is_not_spoken(gateway: Gateway) -> None:
         assert b"HTTP" not in connection.recv(100)
 
 
-def test_a_renewed_certificate_is_shown_at_once_and_no_stream_is_cut(gateway: Gateway) -> None:
-    renewed = certificate()
+@pytest.mark.parametrize("beside", [{}, {"ca.crt": "of the issuer"}], ids=["given", "cert-manager"])
+def test_a_renewed_certificate_is_shown_at_once_and_no_stream_is_cut(
+    gateway: Gateway, beside: dict[str, str]
+) -> None:
+    """Key and certificate change together; cert-manager keeps its issuer's beside them."""
+    renewed = {**certificate(), **beside}
     serial = x509.load_pem_x509_certificate(renewed["tls.crt"].encode()).serial_number
     body = {"model": "alpha", "simulate": {"events": 20, "gap_seconds": 0.1}}
     with gateway.streaming(body) as stream:

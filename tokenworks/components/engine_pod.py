@@ -10,6 +10,7 @@ import pulumi
 from tokenworks.components.workload import RESTRICTED, restricted_pod
 from tokenworks.naming import GPU_RESOURCE, GPU_TAINT_VALUE, POOL_LABEL
 from tokenworks.plan.model import CACHE_MOUNT, CONFIG_MOUNT
+from tokenworks.plan.spread import ENGINE_SPREAD
 from tokenworks.plan.types import ModelPlan, Probe
 from tokenworks.render import GATE_MANIFEST, GATE_SCRIPT
 
@@ -28,7 +29,12 @@ def engine_pod(
 ) -> dict[str, Any]:
     """Pod specification of one replica, under Pod Security ``restricted``."""
     return {
-        **restricted_pod(user=ENGINE_USER, selector=selector, priority_class=priority_class),
+        **restricted_pod(
+            user=ENGINE_USER,
+            selector=selector,
+            spread=ENGINE_SPREAD,
+            priority_class=priority_class,
+        ),
         "termination_grace_period_seconds": model.termination_grace_seconds.value,
         "node_selector": {POOL_LABEL: model.node_pool, "nvidia.com/gpu.product": model.gpu_product},
         "tolerations": [

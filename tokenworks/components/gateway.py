@@ -10,8 +10,9 @@ import pulumi
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import ConfigMap, Secret, Service
 
+from tokenworks.components.gateway_certificate import GivenCertificate, certificate_secret
 from tokenworks.components.gateway_pod import GatewayVolumes, gateway_pod
-from tokenworks.components.workload import TO_DNS, Workload, namespace_selector
+from tokenworks.components.workload import TO_DNS, WAIT_FOR, Workload, namespace_selector
 from tokenworks.naming import (
     ENGINE_ROLE,
     GATEWAY_SERVICE,
@@ -25,7 +26,6 @@ from tokenworks.platforms.load_balancer import LoadBalancer
 from tokenworks.render_gateway import CLIENT_CA_FILE
 
 HTTPS_PORT = 443
-WAIT_FOR = "pulumi.com/waitFor"
 HAS_ADDRESS = "jsonpath={.status.loadBalancer.ingress}"
 """The provider would otherwise watch endpoints for ten more seconds, which the Deployment's own
 readiness makes needless; pulumi-kubernetes ``pkg/await/service.go``."""
@@ -40,8 +40,7 @@ class GatewayArgs:
     config_files: Mapping[str, str]
     key_file: pulumi.Input[str]
     credentials_files: pulumi.Input[Mapping[str, str]] | None
-    certificate: pulumi.Input[str]
-    private_key: pulumi.Input[str]
+    certificate: GivenCertificate | None
     load_balancer: LoadBalancer
     labels: Mapping[str, str]
     namespace: pulumi.Input[str]
@@ -86,22 +85,14 @@ class Gateway(Workload):
             string_data={"keys.yaml": pulumi.Output.secret(self._args.key_file)},
             opts=self.child(),
         )
-        certificate = Secret(
-            f"{self.name}-certificate",
-            metadata=self.metadata(f"{self.name}-certificate"),
-            type="kubernetes.io/tls",
-            string_data={
-                "tls.crt": self._args.certificate,
-                "tls.key": pulumi.Output.secret(self._args.private_key),
-            },
-            opts=self.child(),
-        )
         return GatewayVolumes(
             config=config.metadata.name,
             client_ca=self._client_ca(),
             keys=keys.metadata.name,
             credentials=self._credentials(),
-            tls=certificate.metadata.name,
+            tls=certificate_secret(
+                self, self._args.certificate, self._args.plan.issuer, self._args.plan.hostname
+            ),
         )
 
     def _client_ca(self) -> pulumi.Input[str] | None:

@@ -44,7 +44,9 @@ def gateway_pod(
         public["client_ca"] = volumes.client_ca
     mounts = {_volume(name): getattr(GATEWAY_MOUNTS, name) for name in (*public, *secrets)}
     return {
-        **restricted_pod(user=GATEWAY_USER, selector=selector, priority_class=priority_class),
+        **restricted_pod(
+            user=GATEWAY_USER, selector=selector, spread=pods.spread, priority_class=priority_class
+        ),
         "termination_grace_period_seconds": plan.termination_grace_seconds.value,
         "containers": [_envoy(plan, pods, mounts)],
         "volumes": [

@@ -19,7 +19,7 @@ from tokenworks.plan.gateway_pods import (
     RateLimitPods,
 )
 from tokenworks.plan.gateway_types import RateLimitPlan
-from tokenworks.render_gateway import (
+from tokenworks.render_budgets import (
     RATE_LIMIT_CONFIG_MOUNT,
     rate_limit_environment,
     store_arguments,
@@ -157,7 +157,12 @@ def _running(plan: PodPlan) -> dict[str, Any]:
 
 def _pod(workload: Workload, user: int, args: RateLimitArgs, plan: PodPlan) -> dict[str, Any]:
     return {
-        **restricted_pod(user=user, selector=workload.selector, priority_class=args.priority_class),
+        **restricted_pod(
+            user=user,
+            selector=workload.selector,
+            spread=args.pods.spread,
+            priority_class=args.priority_class,
+        ),
         "termination_grace_period_seconds": plan.termination_grace_seconds.value,
     }
 

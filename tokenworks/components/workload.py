@@ -10,6 +10,7 @@ from pulumi_kubernetes.networking.v1 import NetworkPolicy
 from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
 
 from tokenworks.plan.gateway_pods import PodProbe, PodProbes
+from tokenworks.plan.spread import SpreadPlan
 
 RESTRICTED = {
     "allow_privilege_escalation": False,
@@ -19,6 +20,8 @@ RESTRICTED = {
 """Security context of every container, under Pod Security ``restricted``."""
 
 DNS_PORT = 53
+WAIT_FOR = "pulumi.com/waitFor"
+"""The annotation that tells the provider when an object counts as there."""
 
 
 def namespace_selector(name: pulumi.Input[str]) -> dict[str, Any]:
@@ -106,7 +109,11 @@ def _probe(probe: PodProbe) -> dict[str, Any]:
 
 
 def restricted_pod(
-    *, user: int, selector: Mapping[str, str], priority_class: pulumi.Input[str]
+    *,
+    user: int,
+    selector: Mapping[str, str],
+    spread: SpreadPlan,
+    priority_class: pulumi.Input[str],
 ) -> dict[str, Any]:
     """The part of a pod specification that says who it is and where it may not be alone."""
     return {
@@ -123,11 +130,20 @@ def restricted_pod(
             "seccomp_profile": {"type": "RuntimeDefault"},
         },
         "topology_spread_constraints": [
-            {
-                "max_skew": 1,
-                "topology_key": "kubernetes.io/hostname",
-                "when_unsatisfiable": "ScheduleAnyway",
-                "label_selector": {"match_labels": dict(selector)},
-            }
+            _even("kubernetes.io/hostname", spread.nodes.value, selector),
+            _even("topology.kubernetes.io/zone", spread.zones.value, selector),
         ],
+    }
+
+
+def _even(
+    topology_key: str, when_unsatisfiable: str, selector: Mapping[str, str]
+) -> dict[str, Any]:
+    return {
+        "max_skew": 1,
+        "topology_key": topology_key,
+        "when_unsatisfiable": when_unsatisfiable,
+        "label_selector": {"match_labels": dict(selector)},
+        "match_label_keys": ["pod-template-hash"],
+        "node_taints_policy": "Honor",
     }

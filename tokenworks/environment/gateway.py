@@ -13,6 +13,7 @@ from tokenworks.environment.values import (
     Hostname,
     HttpsUrl,
     Name,
+    ObjectName,
     Percentage,
     RelativePath,
     SecretKey,
@@ -87,6 +88,19 @@ class ClientCertificates(Section):
     required: Switch = Field(
         description="Whether a caller without a certificate is refused; one of another authority "
         "always is."
+    )
+
+
+class CertificateIssuer(Section):
+    """Whoever signs the gateway's certificate inside the cluster, through cert-manager."""
+
+    kind: Literal["Issuer", "ClusterIssuer"] = Field(
+        description="ClusterIssuer, or Issuer for one in the gateway's own namespace."
+    )
+    name: ObjectName = Field(description="Its name; it must exist before `up`.")
+    duration_days: Count = Field(default=90, description="How long a certificate is valid.")
+    renew_before_days: Count = Field(
+        default=30, description="How long before its end it is replaced; no stream is cut."
     )
 
 
@@ -181,6 +195,11 @@ class Gateway(Section):
     )
     client_certificates: ClientCertificates | None = Field(
         default=None, description="Left out, callers are asked for no certificate."
+    )
+    certificate_issuer: CertificateIssuer | None = Field(
+        default=None,
+        description="A cert-manager issuer that signs the gateway's certificate, instead of one "
+        "that is given with its key.",
     )
     proxy_protocol: Switch = Field(
         default=False,

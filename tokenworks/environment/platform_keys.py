@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from tokenworks.environment.issuer import issuer_problems
 from tokenworks.environment.section import Section
 from tokenworks.environment.sections import Environment, NodePool
 from tokenworks.environment.yaml_source import KeyPath, YamlSource
@@ -26,6 +27,7 @@ def platform_problems(environment: Environment, source: YamlSource) -> list[Prob
         problems += _of_section(pool, path, _POOL_KEYS, platform, source)
     problems += _doubled_machines(environment.node_pools, source)
     problems += _missing_files(environment, source)
+    problems += issuer_problems(environment, source)
     return problems
 
 
@@ -92,7 +94,7 @@ def _missing_files(environment: Environment, source: YamlSource) -> Iterator[Pro
     if environment.ssh is not None:
         command = "write it with `ssh-keyscan`, and compare the fingerprints on the machines"
         named.append((("ssh", "known_hosts"), environment.ssh.known_hosts, command))
-    if environment.cluster is not None:
+    if environment.cluster is not None and environment.cluster.certificate is not None:
         chain = environment.cluster.certificate.chain
         named.append((("cluster", "certificate", "chain"), chain, "put the chain there, in PEM"))
     for path, name, remedy in named:

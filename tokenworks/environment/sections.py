@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tokenworks.environment.gateway import Gateway, SecretReference
+from tokenworks.environment.gateway import Gateway, SecretReference, Text
 from tokenworks.environment.section import Section
 from tokenworks.environment.values import (
     Address,
+    AnnotationKey,
     ClassName,
     Count,
     Currency,
@@ -296,7 +297,15 @@ class Cluster(Section):
         description="Whether that load balancer reaches the gateway through a port that every "
         "node then opens.",
     )
-    certificate: CertificateReference = Field(description="What the gateway shows its callers.")
+    load_balancer_annotations: dict[AnnotationKey, Text] = Field(
+        default_factory=dict,
+        description="What its controller reads on a Service, such as an address, or that it shall "
+        "put the PROXY protocol before each connection (gateway.proxy_protocol).",
+    )
+    certificate: CertificateReference | None = Field(
+        default=None,
+        description="What the gateway shows its callers; left out with gateway.certificate_issuer.",
+    )
 
 
 class Environment(Section):

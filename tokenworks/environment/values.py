@@ -198,6 +198,30 @@ ClassName = Annotated[
     ),
 ]
 
+ObjectName = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
+            "is not the name of a Kubernetes object",
+            "write it as `kubectl get` prints it",
+        )
+    ),
+]
+
+AnnotationKey = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        _pattern(
+            r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?",
+            "is not the key of an annotation",
+            "write it as the documentation of the load balancer's controller does",
+        )
+    ),
+]
+
 HttpsUrl = Annotated[
     str,
     Strict(),

@@ -64,15 +64,9 @@ def port_names(plan: Plan) -> tuple[str, ...]:
 
 
 def local_plan(plan: GatewayPlan, ports: Mapping[str, int]) -> GatewayPlan:
-    """The gateway's plan with the ports that it listens on here.
-
-    No load balancer stands before it, and nobody here may have a certificate of the callers'
-    authority, so one may be shown but need not be.
-    """
-    callers = plan.client_certificates
+    """The gateway's plan with the ports that it listens on here; no load balancer is before it."""
     return replace(
         plan,
-        client_certificates=callers and replace(callers, required=False),
         proxy_protocol=False,
         tls_port=ports[GATEWAY],
         admin_port=ports["gateway-admin"],
@@ -116,6 +110,11 @@ class Folders:
     def budgets(self) -> Path:
         """What the rate-limit service reads."""
         return self.root / "volumes" / "budgets"
+
+    @property
+    def caller(self) -> Path:
+        """A certificate that callers may show here, and the authority that signed it."""
+        return self.root / "caller"
 
     @property
     def status(self) -> Path:

@@ -28,17 +28,23 @@ class _Pair:
     certificate: x509.Certificate
 
 
-def ensure_certificate(folder: Path, hostname: str, now: datetime.datetime) -> bool:
+def ensure_certificate(
+    folder: Path,
+    hostname: str,
+    now: datetime.datetime,
+    usage: x509.ObjectIdentifier = ExtendedKeyUsageOID.SERVER_AUTH,
+) -> bool:
     """A CA (``ca.crt``) and a certificate it signed (``tls.crt``, ``tls.key``) in ``folder``.
 
     What is there and still good is kept, so that callers go on trusting it; returns whether the
-    certificate is new. The CA's key stays in the folder and goes nowhere else.
+    certificate is new. ``usage`` says whether a server or a client shows it. The CA's key stays in
+    the folder and goes nowhere else.
     """
     authority = _read(folder, "ca") or _write(folder, "ca", _authority(hostname, now))
     current = _read(folder, "tls")
     if current and _serves(current.certificate, authority.certificate, hostname, now):
         return False
-    _write(folder, "tls", _certificate(authority, hostname, now))
+    _write(folder, "tls", _certificate(authority, hostname, now, usage))
     return True
 
 
@@ -82,7 +88,9 @@ def _authority(hostname: str, now: datetime.datetime) -> _Pair:
     return _Pair(key=key, certificate=certificate)
 
 
-def _certificate(authority: _Pair, hostname: str, now: datetime.datetime) -> _Pair:
+def _certificate(
+    authority: _Pair, hostname: str, now: datetime.datetime, usage: x509.ObjectIdentifier
+) -> _Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, hostname[:64])])
     names: list[x509.GeneralName] = [
@@ -94,7 +102,7 @@ def _certificate(authority: _Pair, hostname: str, now: datetime.datetime) -> _Pa
         _builder(name, authority.certificate.subject, key, now, CERTIFICATE_DAYS)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()),
             critical=False,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from rich.console import Console
 from rich.table import Table
 
@@ -33,20 +34,15 @@ from tokenworks.gateway.volumes import Volume
 from tokenworks.operations.certificates import ensure_certificate
 from tokenworks.plan.types import Plan
 from tokenworks.planning import plan_environment
-from tokenworks.render_gateway import (
-    CLIENT_CA_FILE,
-    gateway_credentials_files,
-    gateway_files,
-    gateway_keys_file,
-    key_hash,
-    rate_limit_environment,
-    rate_limit_file,
-    store_arguments,
-)
+from tokenworks.render_budgets import rate_limit_environment, rate_limit_file, store_arguments
+from tokenworks.render_gateway import CLIENT_CA_FILE, gateway_files
+from tokenworks.render_keys import gateway_credentials_files, gateway_keys_file, key_hash
 from tokenworks.toolchain import GATEWAY_TOOLS, Report, ensure, showing
 from tokenworks.workspace import Workspace
 
 KEY_BYTES: Final = 32
+CALLER: Final = "caller.localhost"
+"""The name in the certificate that callers may show on this machine."""
 
 
 def folders_of(workspace: Workspace, environment: str) -> Folders:
@@ -147,9 +143,19 @@ def publish(
     tls = {name: (certificates / name).read_text("utf-8") for name in ("tls.crt", "tls.key")}
     Volume(Path(mounts.tls)).publish(tls)
     if gateway.client_certificates:
-        authorities = {CLIENT_CA_FILE: gateway.client_certificates.ca}
-        Volume(Path(mounts.client_ca)).publish(authorities)
+        authorities = gateway.client_certificates.ca + _own_authority(folders, now)
+        Volume(Path(mounts.client_ca)).publish({CLIENT_CA_FILE: authorities})
     Volume(folders.budgets).publish({"budgets.yaml": rate_limit_file(plan.gateway)})
+
+
+def _own_authority(folders: Folders, now: datetime.datetime) -> str:
+    """An authority of this machine that signed a certificate for callers here.
+
+    The key of the authority that production trusts is elsewhere, and no gateway but the one that
+    is served here trusts this one.
+    """
+    ensure_certificate(folders.caller, CALLER, now, ExtendedKeyUsageOID.CLIENT_AUTH)
+    return (folders.caller / "ca.crt").read_text("utf-8")
 
 
 def _publish_apis(plan: Plan, folders: Folders, now: datetime.datetime) -> None:
@@ -229,10 +235,19 @@ def curl(workspace: Workspace, plan: Plan, served: Served) -> str:
         (
             f"curl --no-buffer https://{host}:{port}/v1/chat/completions",
             f"--resolve {host}:{port}:{LOOPBACK} --cacert {shlex.quote(str(authority))}",
+            *_shown(plan, served),
             f"--header @{shlex.quote(str(served.folders.key(tenant.name)))}",
             f"--header 'content-type: application/json' --data {shlex.quote(body)}",
         )
     )
+
+
+def _shown(plan: Plan, served: Served) -> tuple[str, ...]:
+    """Options that show a client's certificate, where the gateway asks for one."""
+    if plan.gateway.client_certificates is None:
+        return ()
+    certificate, key = (served.folders.caller.resolve() / f"tls.{one}" for one in ("crt", "key"))
+    return (f"--cert {shlex.quote(str(certificate))} --key {shlex.quote(str(key))}",)
 
 
 def parts_table(parts: Sequence[Part]) -> Table:

@@ -10,6 +10,7 @@ from pathlib import Path
 from tokenworks.errors import OperationError
 from tokenworks.local_cluster import LocalCluster, State
 from tokenworks.operations.certificates import ensure_certificate
+from tokenworks.operations.given_secrets import refuse_missing_secrets
 from tokenworks.operations.record import record_environment
 from tokenworks.operations.session import Session
 from tokenworks.operations.stacks import Changes
@@ -23,7 +24,11 @@ def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> dict[str,
     """Make an environment what its file says; returns what changed in each stack.
 
     With ``confirm`` each stack's changes are shown first, and nothing happens without a yes.
+
+    Raises:
+        ConfigError: a secret that people must give is missing; nothing was changed.
     """
+    refuse_missing_secrets(session.stacks, plan)
     planned = {
         program: len(recording.resources) + 1  # the stack itself is a resource, too
         for program, recording in record_environment(session.workspace, plan).items()

@@ -24,6 +24,7 @@ from tokenworks.plan.gateway_types import (
     ClientCertificates,
     GatewayPlan,
     HealthProbe,
+    Issuer,
     JwtIssuer,
     ManagedApi,
     ModelEngines,
@@ -42,6 +43,7 @@ RATE_LIMIT_PORT = 8080
 STORE_PORT = 6379
 API_PORT = 443
 
+HOURS = 24
 BYTES_PER_TOKEN = 8
 """Generous for JSON: a token is about four characters, which escapes and other scripts double."""
 BODY_OVERHEAD_BYTES = 64 * 1024
@@ -109,6 +111,7 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, i
         hostname=section.hostname,
         image=ENVOY.locked(lock),
         proxy_protocol=section.proxy_protocol,
+        issuer=_issuer(section),
         replicas=Decided(section.replicas, "asked for; two survive the loss of a node"),
         models=engines,
         apis=_apis(section),
@@ -229,6 +232,21 @@ def _client_certificates(loaded: LoadedEnvironment) -> ClientCertificates | None
     if asked is None or loaded.client_ca is None:
         return None
     return ClientCertificates(ca=loaded.client_ca, required=asked.required)
+
+
+def _issuer(section: Gateway) -> Issuer | None:
+    asked = section.certificate_issuer
+    if asked is None:
+        return None
+    days, before = asked.duration_days, asked.renew_before_days
+    return Issuer(
+        kind=asked.kind,
+        name=asked.name,
+        duration_hours=Decided(HOURS * days, f"valid for {days} days, as asked for"),
+        renew_before_hours=Decided(
+            HOURS * before, f"so an issuer may be away for {before} days before callers notice"
+        ),
+    )
 
 
 def _rate_limit(section: Gateway, lock: Lock, admitted: int) -> RateLimitPlan | None:

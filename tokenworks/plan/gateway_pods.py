@@ -12,6 +12,7 @@ from tokenworks.plan.gateway import (
 )
 from tokenworks.plan.gateway_budgets import SHARES_PER_COUNTER
 from tokenworks.plan.gateway_types import GatewayPlan
+from tokenworks.plan.spread import GATEWAY_SPREAD, SpreadPlan
 from tokenworks.plan.types import Decided
 
 HTTPS_PORT_NAME = "https"
@@ -80,6 +81,7 @@ class RateLimitPods:
     service: PodPlan
     store: PodPlan
     store_replicas: Decided[int]
+    spread: SpreadPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +90,7 @@ class GatewayPods:
 
     probes: PodProbes
     file_descriptors: Decided[int]
+    spread: SpreadPlan
     rate_limit: RateLimitPods | None
 
 
@@ -103,6 +106,7 @@ def gateway_pods(plan: GatewayPlan) -> GatewayPods:
             f"{PROBE_TIMEOUT_SECONDS} s at most; three times as long before it counts as stuck",
         ),
         file_descriptors=_file_descriptors(plan),
+        spread=GATEWAY_SPREAD,
         rate_limit=_rate_limit(plan) if plan.rate_limit else None,
     )
 
@@ -164,6 +168,7 @@ def _rate_limit(plan: GatewayPlan) -> RateLimitPods:
     return RateLimitPods(
         service=_service(plan),
         store=_store(),
+        spread=GATEWAY_SPREAD,
         store_replicas=Decided(
             1,
             "two would keep two counts; while it is away each gateway keeps to its share, so "

@@ -159,6 +159,16 @@ class ClientCertificates:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Issuer:
+    """Whoever signs the gateway's certificate in the cluster, and for how long, in hours."""
+
+    kind: str
+    name: str
+    duration_hours: Decided[int]
+    renew_before_hours: Decided[int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RateLimitPlan:
     """The service that keeps the budgets of all gateways together, and its store.
 
@@ -182,7 +192,8 @@ class RateLimitPlan:
 class GatewayPlan:
     """The one door: TLS, tenants, an allow-list of paths, and routes to whoever answers.
 
-    ``counters`` is how many gateway processes there are that count for themselves;
+    ``issuer`` is None where the certificate is given with its key; ``counters`` is how many
+    gateway processes there are that count for themselves;
     ``proxy_protocol`` says that every connection of callers begins with the PROXY protocol.
     """
 
@@ -192,6 +203,7 @@ class GatewayPlan:
     tenants: tuple[TenantPlan, ...]
     jwt: JwtIssuer | None
     client_certificates: ClientCertificates | None
+    issuer: Issuer | None
     proxy_protocol: bool
     models: tuple[ModelEngines, ...]
     apis: tuple[ManagedApi, ...]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from tokenworks.engines import tensorrt_llm
 from tokenworks.environment.load import LoadedEnvironment
-from tokenworks.environment.sections import NodePool
+from tokenworks.environment.sections import CertificateReference, NodePool
 from tokenworks.errors import Problem
 from tokenworks.facts import gpu_drivers
 from tokenworks.facts.instances import instances
@@ -20,7 +20,7 @@ from tokenworks.hosts.compatibility import (
 )
 from tokenworks.hosts.inventory import Host
 from tokenworks.hosts.lock import HostLock
-from tokenworks.plan.types import ClusterPlan, HostAccess, HostPoolPlan
+from tokenworks.plan.types import ClusterPlan, GivenCertificate, HostAccess, HostPoolPlan
 
 
 def driver_version(pool: NodePool, files: HostFiles) -> str:
@@ -99,9 +99,16 @@ def cluster_plan(loaded: LoadedEnvironment) -> ClusterPlan | None:
         weights_storage_class=cluster.weights_storage_class,
         load_balancer_class=cluster.load_balancer_class,
         load_balancer_needs_node_ports=cluster.load_balancer_needs_node_ports,
-        certificate_chain=cluster.certificate.chain,
-        certificate_key_secret=cluster.certificate.private_key.pulumi_secret,
+        load_balancer_annotations=cluster.load_balancer_annotations,
+        certificate=_given(cluster.certificate),
     )
+
+
+def _given(certificate: CertificateReference | None) -> GivenCertificate | None:
+    if certificate is None:
+        return None
+    secret = certificate.private_key.pulumi_secret
+    return GivenCertificate(chain=certificate.chain, key_secret=secret)
 
 
 def _gpus(pool: NodePool) -> int:

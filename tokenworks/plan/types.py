@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -71,15 +72,23 @@ class HostAccess:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GivenCertificate:
+    """A chain beside the environment, and the setting that keeps its key."""
+
+    chain: str
+    key_secret: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClusterPlan:
-    """A cluster that exists, by reference."""
+    """A cluster that exists, by reference; without a certificate where an issuer signs one."""
 
     kubeconfig: str
     weights_storage_class: str
     load_balancer_class: str
     load_balancer_needs_node_ports: bool
-    certificate_chain: str
-    certificate_key_secret: str
+    load_balancer_annotations: Mapping[str, str]
+    certificate: GivenCertificate | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,16 +28,27 @@ def load_balancer(cluster: ClusterPlan) -> LoadBalancer:
     """The cluster's own class, open to private addresses only."""
     return LoadBalancer(
         class_name=cluster.load_balancer_class,
-        annotations={},
+        annotations=cluster.load_balancer_annotations,
         source_ranges=PRIVATE_RANGES,
         needs_node_ports=cluster.load_balancer_needs_node_ports,
     )
 
 
 def certificate(workspace: Workspace, cluster: ClusterPlan) -> tuple[str, pulumi.Output[str]]:
-    """Chain and private key of the gateway's certificate, the key from Pulumi's secrets."""
-    chain = (workspace.stacks / cluster.certificate_chain).read_text("utf-8")
-    return chain, pulumi.Config().require_secret(cluster.certificate_key_secret)
+    """Chain and private key of the gateway's certificate, the key from Pulumi's secrets.
+
+    Raises:
+        OperationError: none is given, as where an issuer in the cluster signs one.
+    """
+    given = cluster.certificate
+    if given is None:
+        raise OperationError(
+            "the gateway's certificate",
+            reason="is not given with its key",
+            remedy="set cluster.certificate, or let gateway.certificate_issuer sign one",
+        )
+    chain = (workspace.stacks / given.chain).read_text("utf-8")
+    return chain, pulumi.Config().require_secret(given.key_secret)
 
 
 def host_pool(workspace: Workspace, plan: Plan, pool: PoolPlan) -> Pool:

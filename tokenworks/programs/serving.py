@@ -8,6 +8,7 @@ import pulumi
 
 from tokenworks import naming
 from tokenworks.components.gateway import Gateway, GatewayArgs
+from tokenworks.components.gateway_certificate import GivenCertificate
 from tokenworks.components.model_server import ModelServer, ModelServerArgs
 from tokenworks.components.rate_limit import RateLimit, RateLimitArgs, RateLimitStore
 from tokenworks.components.weights import Weights, WeightsArgs
@@ -15,13 +16,9 @@ from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.plan.types import ModelPlan
 from tokenworks.programs.context import Context
 from tokenworks.render import engine_files, weights_gate_files
-from tokenworks.render_gateway import (
-    gateway_credentials_files,
-    gateway_files,
-    gateway_keys_file,
-    key_hash,
-    rate_limit_file,
-)
+from tokenworks.render_budgets import rate_limit_file
+from tokenworks.render_gateway import gateway_files
+from tokenworks.render_keys import gateway_credentials_files, gateway_keys_file, key_hash
 from tokenworks.workspace import PROJECT, stack_name
 
 POD_ADDRESS = "0.0.0.0"  # noqa: S104  (a pod's own addresses; NetworkPolicies decide who comes in)
@@ -76,7 +73,6 @@ def _model_server(
 
 def _gateway(context: Context, cluster: pulumi.StackReference) -> Gateway:
     plan = context.plan.gateway
-    certificate = context.certificate()
     return Gateway(
         "gateway",
         GatewayArgs(
@@ -85,8 +81,7 @@ def _gateway(context: Context, cluster: pulumi.StackReference) -> Gateway:
             config_files=gateway_files(plan, listen_address=POD_ADDRESS),
             key_file=_key_file(plan),
             credentials_files=_credentials_files(plan),
-            certificate=certificate.chain,
-            private_key=certificate.private_key,
+            certificate=None if plan.issuer else _given_certificate(context),
             load_balancer=context.load_balancer,
             labels=context.labels("gateway", naming.GATEWAY_ROLE),
             namespace=cluster.require_output("gateway_namespace"),
@@ -95,6 +90,11 @@ def _gateway(context: Context, cluster: pulumi.StackReference) -> Gateway:
         ),
         context.opts,
     )
+
+
+def _given_certificate(context: Context) -> GivenCertificate:
+    certificate = context.certificate()
+    return GivenCertificate(chain=certificate.chain, private_key=certificate.private_key)
 
 
 def _rate_limit(context: Context, cluster: pulumi.StackReference) -> None:

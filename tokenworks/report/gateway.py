@@ -21,7 +21,11 @@ def gateway_tables(plan: GatewayPlan, pods: GatewayPods) -> list[RenderableType]
     return [
         filled("gateway: tenants", tenants, (row for one in plan.tenants for row in _rows(one))),
         filled("gateway: routes", routes, (_route(one) for one in plan.routes)),
-        filled("gateway: pods", ("decision", "value", "because"), _pod_rows(pods)),
+        filled(
+            "gateway: pods",
+            ("decision", "value", "because"),
+            [*_pod_rows(pods), *(_pod_rows(plan.issuer, "certificate.") if plan.issuer else ())],
+        ),
     ]
 
 

@@ -46,9 +46,8 @@ class Answer:
         """The text of one token; the first one says which engine speaks."""
         return f"{self.engine}:" if index == 0 else f" {_WORDS[(index - 1) % len(_WORDS)]}"
 
-    def usage(self, so_far: int) -> dict[str, Any]:
-        """What has been used after that many tokens."""
-        prompt = self.job.prompt_tokens
+    def usage(self, so_far: int, prompt: int) -> dict[str, Any]:
+        """What has been used for that many tokens of prompts and of answers."""
         return {
             "prompt_tokens": prompt,
             "total_tokens": prompt + so_far,
@@ -59,14 +58,16 @@ class Answer:
     def whole(self) -> bytes:
         """The body of an answer that is not streamed."""
         text = "".join(self.token(index) for index in range(self.tokens))
-        choice: dict[str, Any] = {"index": 0}
+        choice: dict[str, Any] = {}
         if self.job.path == CHAT:
             choice["message"] = {"role": "assistant", "content": text, "tool_calls": []}
         else:
             choice["text"] = text
         choice |= {"logprobs": None, "finish_reason": self.finish_reason, "stop_reason": None}
+        choices = [{"index": index, **choice} for index in range(self._choices)]
         kind = "chat.completion" if self.job.path == CHAT else "text_completion"
-        return _json({**self._head(kind), "choices": [choice], "usage": self.usage(self.tokens)})
+        usage = self.usage(self._choices * self.tokens, self.job.prompt_tokens)
+        return _json({**self._head(kind), "choices": choices, "usage": usage})
 
     def opening(self) -> bytes:
         """The event with which a streamed chat begins: a role and no text.
@@ -75,28 +76,43 @@ class Answer:
         """
         if self.job.path != CHAT:
             return b""
-        chunk = self._chunk({"index": 0, "delta": {"role": "assistant"}}, 0)
-        return b"data: " + _json(chunk) + b" \n\n"
+        chunks = (
+            self._chunk({"index": index, "delta": {"role": "assistant"}}, 0)
+            for index in range(self._choices)
+        )
+        return b"".join(b"data: " + _json(chunk) + b" \n\n" for chunk in chunks)
 
     def event(self, index: int) -> bytes:
-        """The event of one token."""
-        choice: dict[str, Any] = {"index": 0}
+        """The events of one token of each answer; each tells of its own answer alone."""
+        choice: dict[str, Any] = {}
         text = self.token(index)
         choice |= {"delta": {"content": text}} if self.job.path == CHAT else {"text": text}
         if index == self.tokens - 1:
             choice["finish_reason"] = self.finish_reason
-        return b"data: " + _json(self._chunk(choice, index + 1)) + b"\n\n"
+        chunks = (
+            self._chunk({"index": number, **choice}, index + 1) for number in range(self._choices)
+        )
+        return b"".join(b"data: " + _json(chunk) + b"\n\n" for chunk in chunks)
 
     def closing(self) -> bytes:
-        """The last events: usage where it was asked for, and the mark of the end."""
-        if not self.job.usage:
-            return b"data: [DONE]\n\n"
-        last = {**self._head(self._stream_kind), "choices": [], "usage": self.usage(self.tokens)}
-        return b"data: " + _json(last) + b"\n\ndata: [DONE]\n\n"
+        """The last events: usage of each prompt where it was asked for, and the mark of the end."""
+        head = {**self._head(self._stream_kind), "choices": []}
+        used = self.job.answers * self.tokens
+        lasts = [
+            {**head, "usage": self.usage(used, prompt)} for prompt in self.job.tokens_by_prompt
+        ]
+        events = lasts if self.job.usage else []
+        return b"".join(b"data: " + _json(last) + b"\n\n" for last in events) + b"data: [DONE]\n\n"
 
     def _chunk(self, choice: dict[str, Any], so_far: int) -> dict[str, Any]:
         chunk = {**self._head(self._stream_kind), "choices": [choice]}
-        return {**chunk, "usage": self.usage(so_far)} if self.job.continuous else chunk
+        prompt = self.job.tokens_by_prompt[choice["index"] // self.job.answers]
+        return {**chunk, "usage": self.usage(so_far, prompt)} if self.job.continuous else chunk
+
+    @property
+    def _choices(self) -> int:
+        """Answers to all prompts, those to one beside each other."""
+        return len(self.job.prompts) * self.job.answers
 
     @property
     def _stream_kind(self) -> str:

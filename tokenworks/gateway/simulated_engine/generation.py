@@ -82,7 +82,7 @@ async def _run(
             Times(arrived, scheduled, first, _now()),
             prompt=job.prompt_tokens,
             cached=cached,
-            generated=answer.tokens,
+            generated=answer.tokens * len(job.prompts) * job.answers,
             reason=answer.finish_reason,
         )
     finally:

@@ -120,7 +120,9 @@ class Job:
 
     path: str
     model: str
-    prompt: str
+    prompts: tuple[str, ...]
+    answers: int
+    """How many answers each prompt gets; of ``best_of`` only those that are shown."""
     salt: str
     stream: bool
     usage: bool
@@ -130,9 +132,19 @@ class Job:
     ignore_eos: bool
 
     @property
+    def prompt(self) -> str:
+        """All that is read before the first token."""
+        return "".join(self.prompts)
+
+    @property
+    def tokens_by_prompt(self) -> tuple[int, ...]:
+        """Tokens of each prompt, at least one."""
+        return tuple(max(1, math.ceil(len(one) / CHARACTERS_PER_TOKEN)) for one in self.prompts)
+
+    @property
     def prompt_tokens(self) -> int:
-        """Tokens of the prompt, at least one."""
-        return max(1, math.ceil(len(self.prompt) / CHARACTERS_PER_TOKEN))
+        """Tokens of all prompts."""
+        return sum(self.tokens_by_prompt)
 
 
 def read_job(path: str, content_type: str, body: bytes) -> Job:
@@ -151,7 +163,8 @@ def read_job(path: str, content_type: str, body: bytes) -> Job:
     return Job(
         path=path,
         model=data["model"],
-        prompt=_prompt(data["messages"] if path == CHAT else data["prompt"]),
+        prompts=(_text(data["messages"]),) if path == CHAT else _prompts(data["prompt"]),
+        answers=data.get("n") or 1,
         salt=data.get("cache_salt") or "",
         stream=bool(data.get("stream")),
         usage=usage,
@@ -237,6 +250,13 @@ def _error(code: str, place: tuple[str | int, ...], text: str, given: Any) -> di
     return {"type": code, "loc": place, "msg": text, "input": given}
 
 
-def _prompt(value: Any) -> str:
+def _prompts(value: Any) -> tuple[str, ...]:
+    """One prompt for each text or list of token numbers; the numbers of a list are one together."""
+    if isinstance(value, list) and value and isinstance(value[0], str | list):
+        return tuple(map(_text, value))
+    return (_text(value),)
+
+
+def _text(value: Any) -> str:
     """The text that the prefix cache and the token count go by; roles are part of it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
