@@ -54,3 +54,4 @@ bench: setup
 	$(BIN)/python -m benchmarks.preview
 	$(BIN)/python -m benchmarks.policy
 	$(BIN)/python -m benchmarks.gateway
+	$(BIN)/python -m benchmarks.hosts

@@ -33,7 +33,7 @@ class Kubectl:
     """The toolbox's kubectl, talking to one cluster."""
 
     def __init__(self, toolbox: Toolbox, cluster: LocalCluster) -> None:
-        self._command = [str(toolbox.path("kubectl")), "--kubeconfig", str(cluster.kubeconfig)]
+        self.command = [str(toolbox.path("kubectl")), "--kubeconfig", str(cluster.kubeconfig)]
 
     def __call__(self, *arguments: str, given: str | None = None) -> str:
         """What it prints; an error fails the test with what it said."""
@@ -44,7 +44,7 @@ class Kubectl:
     def run(self, *arguments: str, given: str | None = None) -> subprocess.CompletedProcess[str]:
         """How it ended, whatever that was."""
         return subprocess.run(
-            [*self._command, *arguments],
+            [*self.command, *arguments],
             input=given,
             capture_output=True,
             text=True,

@@ -4,7 +4,8 @@
 # what those tests will skip, and succeeds.
 set -euo pipefail
 
-declare -A packages=([debootstrap]=debootstrap [gpg]=gnupg [qemu-system-x86_64]=qemu-system-x86 [mkfs.ext4]=e2fsprogs)
+declare -A packages=([debootstrap]=debootstrap [gpg]=gnupg [ssh]=openssh-client \
+  [qemu-system-x86_64]=qemu-system-x86 [qemu-img]=qemu-utils [mkfs.ext4]=e2fsprogs)
 missing=()
 for program in "${!packages[@]}"; do
   command -v "$program" >/dev/null || missing+=("${packages[$program]}")

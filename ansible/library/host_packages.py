@@ -164,6 +164,11 @@ def update(parameters):
 def update_failure(output):
     """Return why the indices could not be fetched, and what to do."""
     said = "\n".join(line for line in output.splitlines() if line.startswith(("E:", "W:", "Err:")))
+    if "NOSPLIT" in output:
+        return (
+            "something else answers in place of a repository of the lock, such as a proxy with a "
+            f"page of its own; let the host reach it, or name the right proxy (apt_proxy):\n{said}"
+        )
     if re.search(r"NO_PUBKEY|EXPKEYSIG|REVKEYSIG|BADSIG|not signed|couldn't be verified", output):
         return (
             "a repository is not signed by the key of the lock; compare the vendor's announced "

@@ -17,6 +17,7 @@ UNITS = (
     "nvidia-cdi-refresh.path",
     "nvidia-cdi-refresh.service",
     "nvidia-dcgm.service",
+    "tokenworks-cdi.timer",
     "tokenworks-gpu-devices.service",
     "tokenworks-gate.service",
 )
@@ -143,12 +144,17 @@ def first_ending(values, ending):
 
 def cdi_specs(host):
     """Return the number of devices in each CDI specification of NVIDIA's."""
+    return {path: len(names) for path, names in cdi_names(host).items()}
+
+
+def cdi_names(host):
+    """Return the names of the devices in each CDI specification of NVIDIA's."""
     found = {}
     for path in host.names("etc/cdi/*") + host.names("run/cdi/*") + host.names("var/run/cdi/*"):
         text = host.text(path) or ""
         if "nvidia.com/" in text:
-            found[path.replace("/var/run/", "/run/")] = len(
-                re.findall(r"^\s+(?:- )?\"?name\"?: ", text, re.MULTILINE)
+            found[path.replace("/var/run/", "/run/")] = re.findall(
+                r"""^\s+(?:- )?"?name"?: *["']?([^"',\s]+)""", text, re.MULTILINE
             )
     return found
 

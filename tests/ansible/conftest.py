@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,7 +99,7 @@ def host(layers: Callable[[str], Path], as_locked: str) -> Machine:
 def play(published: Archive, tmp_path: Path) -> Play:
     """Runs a playbook on one host."""
 
-    def run(playbook: str, machine: Machine, lock: HostLock, *options: str, **told: object) -> Ran:
+    def run(playbook: str, machine: Machine, lock: HostLock, *options: str, **told: Any) -> Ran:
         hosts, folder = {"gpu-1": machine}, tmp_path / "run"
         return world.play(playbook, hosts, lock, published, folder, options, **told)
 

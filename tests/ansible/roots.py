@@ -1,14 +1,16 @@
-"""A Debian 12 to install into: made once for each machine, a fresh layer of it for each test."""
+"""Systems to install into: made once for each machine, a fresh layer of one for each test."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +20,13 @@ from tokenworks.files import exclusive
 from tokenworks.toolchain.cache import Cache
 
 SUITE: Final = "bookworm"
+UBUNTU: Final = {"ubuntu-22.04": "jammy", "ubuntu-24.04": "noble"}
+MIRROR_OF_UBUNTU: Final = "TESTS_UBUNTU_MIRROR"
+"""Variable that names a mirror, for machines that are no Ubuntu themselves and reach one."""
 PACKAGES: Final = "python3,kmod"
 RECIPE: Final = "1"
 """Raised by whoever changes how the root is made; it is part of the cache's key."""
+PATIENCE_SECONDS: Final = 20
 _PRUNED: Final = ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale")
 
 
@@ -36,18 +42,27 @@ def require_root() -> None:
         )
 
 
-def tarball() -> Path:
-    """Return the root as a tar file, made if this machine has none yet."""
-    key = hashlib.sha256(f"{SUITE} {PACKAGES} {RECIPE}".encode()).hexdigest()[:12]
+def require_ubuntu(system: str) -> None:
+    """Skip, with the reason, where nothing is known to bring a system of Ubuntu's."""
+    if not mirror(UBUNTU[system]):
+        pytest.skip(
+            f"roles on {system} were NOT tested: this machine gets no {UBUNTU[system]} from "
+            f"anywhere; name a mirror in {MIRROR_OF_UBUNTU}"
+        )
+
+
+def tarball(suite: str = SUITE) -> Path:
+    """Return the root of a suite as a tar file, made if this machine has none yet."""
+    key = hashlib.sha256(f"{suite} {PACKAGES} {RECIPE}".encode()).hexdigest()[:12]
     folder = Cache.of(os.environ).root / "roots"
-    place = folder / f"{SUITE}-{key}.tar"
+    place = folder / f"{suite}-{key}.tar"
     with exclusive(folder):
         if not place.exists():
-            _make(place)
+            _make(suite, place)
     return place
 
 
-def _make(place: Path) -> None:
+def _make(suite: str, place: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="tokenworks-root-") as scratch:
         root = Path(scratch) / "root"
         made = subprocess.run(
@@ -55,9 +70,9 @@ def _make(place: Path) -> None:
                 "debootstrap",
                 "--variant=minbase",
                 f"--include={PACKAGES}",
-                SUITE,
+                suite,
                 str(root),
-                *mirror(SUITE),
+                *mirror(suite),
             ],
             capture_output=True,
             text=True,
@@ -76,7 +91,13 @@ def _make(place: Path) -> None:
 
 
 def mirror(suite: str) -> list[str]:
-    """Return where this machine itself gets the suite from; none, where it has another system."""
+    """Return where this machine itself gets the suite from; none, where it has another system.
+
+    One of Ubuntu's that is named comes first.
+    """
+    named = os.environ.get(MIRROR_OF_UBUNTU)
+    if named and suite in UBUNTU.values():
+        return [named]
     asked = [
         "apt-get",
         "indextargets",
@@ -89,14 +110,14 @@ def mirror(suite: str) -> list[str]:
     return said[:1]
 
 
-def unpacked(folder: Path) -> Path:
-    """Return the root unpacked below a folder that several processes share."""
-    place = folder / "root"
+def unpacked(folder: Path, suite: str = SUITE) -> Path:
+    """Return the root of a suite, unpacked below a folder that several processes share."""
+    place = folder / f"root-{suite}"
     with exclusive(folder):
         if not place.exists():
             scratch = folder / "unpacking"
             scratch.mkdir()
-            subprocess.run(["tar", "-C", scratch, "-xpf", tarball()], check=True)  # noqa: S607
+            subprocess.run(["tar", "-C", scratch, "-xpf", tarball(suite)], check=True)  # noqa: S607
             scratch.rename(place)
     return place
 
@@ -112,4 +133,23 @@ def layer(lower: str, folder: Path) -> Iterator[Path]:
     try:
         yield folder / "root"
     finally:
-        subprocess.run(["umount", str(folder / "root")], check=True)  # noqa: S607
+        _unmount(folder / "root")
+
+
+def _unmount(root: Path) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        end_everything_in(root)
+        done = subprocess.run(["umount", str(root)], capture_output=True, check=False)  # noqa: S607
+        if done.returncode == 0:
+            return
+        assert time.monotonic() < deadline, done.stderr
+        time.sleep(0.1)
+
+
+def end_everything_in(root: Path) -> None:
+    """End the processes whose root it is, such as agents that gpg leaves behind."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (place / "root").readlink() == root:
+                os.kill(int(place.name), signal.SIGKILL)

@@ -11,8 +11,8 @@ from tests.ansible.debs import NEWER_DRIVER
 from tests.ansible.world import Archive, Machine, Play
 
 KUBECTL = """#!/bin/sh
-echo "$@" | sed 's/--kubeconfig=[^ ]* //' >> "{folder}/log"
-shift
+shift 2  # --kubeconfig and --request-timeout
+echo "$@" >> "{folder}/log"
 case "$1" in
   get) printf '%s' "$(cat {folder}/node)" ;;
   cordon) printf 'gpu-1/true' > {folder}/node; echo node cordoned ;;
@@ -29,9 +29,8 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.folder = folder
-        self.kubectl = folder / "kubectl"
-        self.kubectl.write_text(KUBECTL.format(folder=folder))
-        self.kubectl.chmod(0o755)
+        (folder / "kubectl").write_text(KUBECTL.format(folder=folder))
+        (folder / "kubectl").chmod(0o755)
         self.node("gpu-1/")
 
     def node(self, text: str) -> None:
@@ -39,7 +38,7 @@ class Cluster:
 
     @property
     def told(self) -> dict[str, object]:
-        return {"host_kubeconfig": str(self.folder / "config"), "host_kubectl": str(self.kubectl)}
+        return {"host_kubeconfig": str(self.folder / "config"), "programs": self.folder}
 
     @property
     def verbs(self) -> list[str]:
@@ -90,6 +89,19 @@ def test_work_on_the_gpus_is_never_stopped_where_nothing_can_drain_it(
     assert ran.status == 2
     assert "python3 (4242) does; name a kubeconfig" in ran.message
     assert (host.snapshot(), host.log) == (before, log)
+
+
+def test_work_on_a_machine_that_is_no_node_of_the_cluster_is_never_stopped(
+    host: Machine, play: Play, published: Archive, cluster: Cluster
+) -> None:
+    busy(host)
+    cluster.node("")
+    packages = host.packages
+    ran = play("prepare.yml", host, published.lock(NEWER_DRIVER), **cluster.told)
+    assert ran.status == 2
+    assert "python3 (4242) does; the cluster has no node gpu-1 to drain" in ran.message
+    assert host.packages == packages
+    assert cluster.verbs == ["get"]
 
 
 def test_a_missing_hold_is_restored_under_load_without_reload_or_restart(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -240,6 +241,44 @@ def test_a_host_with_nvswitches_gets_the_fabric_manager_and_it_runs(
     assert ran.status == 0, ran.message
     assert host.packages["nvidia-fabricmanager"] == f"{DRIVER}-1ubuntu1"
     assert (host.root / "var/lib/stand-in/active/nvidia-fabricmanager.service").exists()
+
+
+def test_a_change_of_mig_writes_the_cdi_specification_anew_within_a_minute(
+    host: Machine, play: Play, published: Archive
+) -> None:
+    """systemd's part, the timer, is for a machine that boots; here its service's line is run."""
+    unit = host.text("etc/systemd/system/tokenworks-cdi.service")
+    line = re.search(r"^ExecStart=/bin/sh -c '(.+)'$", unit, re.MULTILINE)
+    assert line is not None
+    assert "OnUnitInactiveSec=60" in host.text("etc/systemd/system/tokenworks-cdi.timer")
+    assert (host.root / "var/lib/stand-in/enabled/tokenworks-cdi.timer").exists()
+    host.run("sh", "-c", line[1])
+    before = len(host.log)
+    host.run("sh", "-c", line[1])
+    assert host.log[before:] == []
+    host.write("var/lib/stand-in/mig.json", '{"1": 2}')
+    stale = play("verify.yml", host, published.lock())
+    assert "runtime/cdi failed: {'missing': ['1:0', '1:1'], 'gone': []}" in stale.message
+    host.run("sh", "-c", line[1])
+    assert host.log[before:] == ["systemctl restart nvidia-cdi-refresh.service"]
+    assert play("verify.yml", host, published.lock()).status == 0
+
+
+def test_a_unit_that_a_host_does_not_have_yet_runs_without_a_reboot(
+    host: Machine, play: Play, published: Archive
+) -> None:
+    timer = "tokenworks-cdi.timer"
+    for place in ("etc/systemd/system", "var/lib/stand-in/enabled", "var/lib/stand-in/active"):
+        (host.root / place / timer).unlink()
+    before = len(host.log)
+    ran = play("prepare.yml", host, published.lock())
+    assert ran.status == 0, ran.message
+    assert ran.changes["change_class"] == "toolkit"
+    assert host.log[before:] == [
+        "systemctl daemon-reload",
+        f"systemctl --no-reload enable {timer}",
+        f"systemctl start {timer}",
+    ]
 
 
 def test_one_failure_domain_at_a_time_and_none_after_one_that_failed(

@@ -38,6 +38,21 @@ def test_a_repository_that_is_gone_is_told_and_changes_no_package(
     assert host.packages == packages
 
 
+def test_a_proxy_that_answers_in_place_of_the_repository_is_told(
+    host: Machine, play: Play, published: Archive
+) -> None:
+    place = published.folder / "proxy"
+    place.mkdir()
+    for name in ("InRelease", "Release", "Release.gpg", "Packages"):
+        (place / name).write_text("<html><title>Access denied by policy</title></html>\n")
+    other = dataclasses.replace(published, uri=published.uri + "proxy/")
+    packages = host.packages
+    ran = play("prepare.yml", host, other.lock(NEWER_DRIVER))
+    assert ran.status == 2
+    assert "something else answers in place of a repository of the lock" in ran.message
+    assert host.packages == packages
+
+
 def test_a_version_that_the_vendor_deleted_is_named(
     host: Machine, play: Play, published: Archive
 ) -> None:
@@ -180,13 +195,20 @@ def test_a_package_manager_that_stays_busy_is_named_and_not_broken_into(
     assert "nvidia-utils-580" not in host.run("apt-mark", "showhold").split()
 
 
+@pytest.mark.parametrize(
+    ("release", "words"),
+    [
+        ('ID="rocky"\nVERSION_ID="9.6"\n', "the host runs rocky-9.6, of which only repositories"),
+        ('ID="sles"\nVERSION_ID="15"\n', "known are ubuntu-22.04, ubuntu-24.04, debian-12"),
+    ],
+)
 def test_the_wrong_system_is_refused_with_the_systems_that_are_known(
-    machine: Machine, play: Play, published: Archive
+    release: str, words: str, machine: Machine, play: Play, published: Archive
 ) -> None:
-    machine.write("etc/os-release", 'ID="rhel"\nVERSION_ID="9.6"\n')
+    machine.write("etc/os-release", release)
     ran = play("prepare.yml", machine, published.lock())
     assert ran.status == 2
-    assert "the host runs rhel-9.6 (known are ubuntu-22.04, ubuntu-24.04, debian-12" in ran.message
+    assert words in ran.message
 
 
 def test_our_drop_in_says_what_nvidias_own_tool_would_write(host: Machine, tmp_path: Path) -> None:

@@ -96,3 +96,9 @@ def test_nothing_becomes_root_on_the_controller() -> None:
     delegated = [task for file in FILES for task in tasks(read_yaml(file)) if "delegate_to" in task]
     assert delegated
     assert all(task["become"] is False for task in delegated)
+
+
+def test_gpus_are_reset_by_a_reboot_alone() -> None:
+    """A reset fails while anything holds the GPU, the persistence daemon first of all."""
+    for file in FILES:
+        assert not re.search(r"gpu-reset|nvidia-smi|-pm 0|rmmod|modprobe -r", file.read_text())

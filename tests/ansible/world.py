@@ -128,6 +128,7 @@ class Machine:
 
     root: Path
     settings: HostSettings = field(default=HostSettings(expected_gpus=GPUS))
+    failure_domain: str | None = None
 
     def text(self, path: str) -> str:
         return (self.root / path.lstrip("/")).read_text()
@@ -247,6 +248,12 @@ def add_nvswitch(machine: Machine) -> None:
         machine.write(f"sys/bus/pci/devices/0000:a1:01.0/{name}", text + "\n")
 
 
+def _told(machine: Machine) -> dict[str, str]:
+    """What the inventory says of one host alone."""
+    domain = machine.failure_domain
+    return {"ansible_host": str(machine.root)} | ({"host_failure_domain": domain} if domain else {})
+
+
 def play(
     playbook: str,
     machines: Mapping[str, Machine],
@@ -254,16 +261,18 @@ def play(
     archive: Archive,
     folder: Path,
     options: Iterable[str] = (),
+    programs: Path | None = None,
     **variables: Any,
 ) -> Ran:
-    """Run one of our playbooks with the configuration that we ship; return what became of it."""
+    """Run one of our playbooks with the configuration that we ship; return what became of it.
+
+    ``programs`` is a folder that goes before the PATH.
+    """
     keys = {"tests.asc": archive.armoured}
     settings = next(iter(machines.values())).settings
     inventory = {
         "all": {
-            "hosts": {
-                name: {"ansible_host": str(machine.root)} for name, machine in machines.items()
-            },
+            "hosts": {name: _told(machine) for name, machine in machines.items()},
             "vars": {
                 "ansible_connection": "root",
                 "ansible_python_interpreter": "/usr/bin/python3",
@@ -275,10 +284,11 @@ def play(
             },
         }
     }
+    before = [programs] if programs else []
     folder.mkdir(exist_ok=True)
     (folder / "hosts.json").write_text(json.dumps(inventory))
     environment = {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PATH": ":".join(map(str, [*before, Path(sys.executable).parent, os.environ["PATH"]])),
         "PYTHONPATH": str(ROOT),
         "HOME": str(folder),
         "LC_ALL": "C.UTF-8",

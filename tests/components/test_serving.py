@@ -60,6 +60,7 @@ def test_deployments_carry_what_was_planned(plan: Plan, recorded: list[RecordedR
             "maxSurge": model.rollout.value.max_surge,
             "maxUnavailable": model.rollout.value.max_unavailable,
         }
+        assert "runtimeClassName" not in pod(recorded, model)
         (engine,) = pod(recorded, model)["containers"]
         assert tuple(engine["command"]) == model.command
         assert engine["resources"]["limits"]["nvidia.com/gpu"] == str(model.gpus_per_replica)

@@ -31,6 +31,7 @@ _VERSIONS: Final[dict[str, tuple[str, str]]] = {
 }
 
 UNITS: Final = (
+    "tokenworks-cdi.timer",
     "tokenworks-gate.service",
     "tokenworks-gpu-devices.service",
     "nvidia-cdi-refresh.path",

@@ -92,13 +92,17 @@ def test_one_toolkit_package_of_another_version_is_refused() -> None:
     assert [misfit.given for misfit in found] == ["libnvidia-container1 1.19.1-1"]
 
 
-def test_a_toolkit_through_which_containers_escape_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [("1.17.7", "CVE-2025-23266"), ("1.19.0", "only after the node has joined")],
+)
+def test_a_toolkit_that_harms_its_host_is_refused(version: str, why: str) -> None:
     locked = samples.lock().model_dump(mode="json")
     for package in locked["packages"]:
         if package["part"] == "toolkit":
-            package["version"] = "1.17.7-1"
-    found = list(lock_misfits(HostLock.model_validate(locked | {"toolkit_version": "1.17.7"})))
-    assert ["CVE-2025-23266" in misfit.reason for misfit in found] == [True]
+            package["version"] = f"{version}-1"
+    found = list(lock_misfits(HostLock.model_validate(locked | {"toolkit_version": version})))
+    assert [why in misfit.reason for misfit in found] == [True]
 
 
 @pytest.mark.parametrize("version", ["1.7.15-1", "1.7.2~rc1-0ubuntu1", "1.6.38-1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,8 @@ def test_files_call_for_what_makes_them_count(locked: HostLock, keys: dict[str, 
         "/etc/containerd/config.toml": {Step.RESTART_CONTAINERD},
         "/etc/containerd/conf.d/50-tokenworks.toml": {Step.RESTART_CONTAINERD},
         "/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env": {Step.REFRESH_CDI},
+        "/etc/systemd/system/tokenworks-cdi.service": {Step.RELOAD_UNITS},
+        "/etc/systemd/system/tokenworks-cdi.timer": {Step.RELOAD_UNITS},
         "/etc/systemd/system/tokenworks-gpu-devices.service": {Step.RELOAD_UNITS},
         "/etc/systemd/system/tokenworks-gate.service": {Step.RELOAD_UNITS},
         "/etc/systemd/system/kubelet.service.d/50-tokenworks-gate.conf": {Step.RELOAD_UNITS},
@@ -171,6 +174,25 @@ def test_the_gate_is_told_everything_as_data(locked: HostLock, keys: dict[str, s
         "container_image",
     }
     assert "nvidia-fabricmanager-580" in expect["fabric_packages"]
+
+
+def test_the_gate_starts_after_everything_that_it_looks_at(
+    locked: HostLock, keys: dict[str, str]
+) -> None:
+    files = made(locked, keys)
+    gate = files["/etc/systemd/system/tokenworks-gate.service"].text
+    after = re.search(r"^After=(.*)$", gate, re.MULTILINE)
+    assert after is not None
+    assert set(after[1].split()) == {
+        "containerd.service",
+        "nvidia-persistenced.service",
+        "nvidia-fabricmanager.service",
+        "nvidia-cdi-refresh.service",
+        "tokenworks-gpu-devices.service",
+    }
+    devices = files["/etc/systemd/system/tokenworks-gpu-devices.service"].text
+    assert "After=systemd-modules-load.service nvidia-mig-manager.service" in devices
+    assert "Before=nvidia-cdi-refresh.service kubelet.service" in devices
 
 
 def test_another_kubelet_waits_for_the_gate_when_it_is_named(

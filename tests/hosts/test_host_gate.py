@@ -27,6 +27,22 @@ CSV = "--format=csv,noheader,nounits"
 UNIT = "Id=nvidia-fabricmanager.service\nLoadState=loaded\nActiveState=active\n"
 
 
+MIG = "  MIG 3g.40gb     Device  {}: (UUID: MIG-{})\n"
+DIVIDED = SMI.replace("GPU 1:", MIG.format(0, "a") + MIG.format(1, "b") + "GPU 1:")
+
+
+def spec(*names: int | str) -> str:
+    """A CDI specification with devices of these names, in both orders that nvidia-ctk has."""
+    text = "cdiVersion: 0.7.0\nkind: nvidia.com/gpu\ndevices:\n"
+    for name in names:
+        quoted = f'"{name}"' if isinstance(name, int) else name
+        text += f"    - name: {quoted}\n      containerEdits:\n        deviceNodes:\n"
+        text += "            - path: /dev/nvidia0\n"
+    return text.replace(
+        '    - name: "1"\n      containerEdits:\n', '    - containerEdits:\n      name: "1"\n'
+    )
+
+
 def healthy_files() -> dict[str, str | bytes]:
     installed = "\n".join(
         f"Package: {name}\nStatus: hold ok installed\nVersion: {version}\n"
@@ -38,9 +54,8 @@ def healthy_files() -> dict[str, str | bytes]:
         "proc/driver/nvidia/version": LOADED.format(DRIVER),
         f"lib/modules/{KERNEL}/x": "",
         f"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{DRIVER}": "",
-        "run/cdi/nvidia.yaml": "kind: nvidia.com/gpu\ndevices:\n"
-        + "".join(f"    - containerEdits: {{}}\n      name: \"{n}\"\n" for n in (0, 1, "all")),
-    }  # fmt: skip
+        "run/cdi/nvidia.yaml": spec(0, 1, "all"),
+    }
     for number in range(GPUS):
         fields = {"vendor": "0x10de", "device": "0x2330", "class": "0x030200"}
         fields |= {"current_link_width": "16", "max_link_width": "16"}
@@ -80,13 +95,15 @@ def examined(
     *,
     without: tuple[str, ...] = (),
     settings: HostSettings | None = None,
+    builder: bool = False,
 ) -> dict[str, Any]:
     """Results by check's name, of a healthy host with some things other."""
     asked = settings or HostSettings(expected_gpus=GPUS)
     says = {k: v for k, v in (healthy_answers() | (answers or {})).items() if k not in without}
     kept = {k: v for k, v in (healthy_files() | (files or {})).items() if k not in without}
     expect = json.loads(json.dumps(gate_expectations(lock(), asked)))
-    results = host_gate.examine(host_gate.Gate(fake_host(tmp_path, kept, says), expect))
+    gate = host_gate.Gate(fake_host(tmp_path, kept, says), expect, builder)
+    results = host_gate.examine(gate)
     return {result["name"]: result for result in results}
 
 
@@ -161,6 +178,17 @@ FAILING: dict[str, tuple[str, dict[str, str | bytes], dict[str, str | tuple[int,
     ),
     "an inactive NVLink": ("nvlinks", {}, {"nvidia-smi nvlink --status": "Link 0: <inactive>\n"}),
     "an empty CDI specification": ("cdi", {"run/cdi/nvidia.yaml": "kind: nvidia.com/gpu\n"}, {}),
+    "MIG instances that the specification does not name": (
+        "cdi",
+        {},
+        {"nvidia-smi -L": DIVIDED, "ctr": DIVIDED},
+    ),
+    "MIG instances that are gone": ("cdi", {"run/cdi/nvidia.yaml": spec(0, 1, "all", "1:0")}, {}),
+    "an instance that was made anew": (
+        "cdi",
+        {"run/cdi/nvidia.yaml": spec(0, 1, "all", "GPU-0", "MIG-before")},
+        {},
+    ),
     "no nvidia runtime after merging": (
         "containerd",
         {},
@@ -183,6 +211,20 @@ def test_a_fault_fails_its_check_and_says_what_to_do(case: str, tmp_path: Path) 
     assert outcomes(results, "failed") == [name], results
     assert results[name]["message"]
     assert host_gate.exit_status(list(results.values())) == 1
+
+
+@pytest.mark.parametrize("device", ["nvidia-uvm", "nvidiactl", "nvidia1"])
+def test_a_missing_device_file_fails_and_is_named(device: str, tmp_path: Path) -> None:
+    results = examined(tmp_path, without=(f"dev/{device}",))
+    assert outcomes(results, "failed") == ["device_nodes"]
+    assert results["device_nodes"]["measured"] == [f"/dev/{device}"]
+
+
+def test_a_divided_gpu_is_named_by_its_instances_and_not_by_itself(tmp_path: Path) -> None:
+    named = spec("0:0", "0:1", "MIG-a", "MIG-b", 1, "GPU-1", "all")
+    answers: dict[str, str | tuple[int, str]] = {"nvidia-smi -L": DIVIDED}
+    results = examined(tmp_path, {"run/cdi/nvidia.yaml": named}, answers)
+    assert results["cdi"]["outcome"] == "passed", results["cdi"]
 
 
 def test_a_package_that_differs_or_is_not_held_fails(tmp_path: Path) -> None:
@@ -229,13 +271,23 @@ def test_a_host_that_lost_all_its_gpus_fails_even_where_no_number_is_asked(tmp_p
     assert results["gpus"]["outcome"] == "failed"
 
 
-def test_a_builder_that_is_to_have_no_gpus_is_held_against_the_lock_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loaded", [True, False])
+def test_the_builder_of_an_image_is_held_against_the_lock_alone(
+    loaded: bool, tmp_path: Path
+) -> None:
     files: dict[str, str | bytes] = {
         f"sys/bus/pci/devices/0000:0{n}:00.0/vendor": "0x8086" for n in range(2)
     }
-    results = examined(tmp_path, files, settings=HostSettings(expected_gpus=0))
+    without = () if loaded else ("proc/driver/nvidia/version",)
+    results = examined(tmp_path, files, without=without, builder=True)
     asked = [name for name in results if name not in outcomes(results, "skipped")]
-    assert asked == ["gpus", "driver", "packages", "containerd"]
+    assert asked == ["driver", "packages", "containerd"]
+    assert outcomes(results, "passed") == asked
+
+
+def test_a_builder_with_another_module_than_the_locked_one_makes_no_image(tmp_path: Path) -> None:
+    results = examined(tmp_path, answers={"modinfo": "570.1.1\n"}, builder=True)
+    assert outcomes(results, "failed") == ["driver"]
 
 
 @pytest.fixture

@@ -39,6 +39,13 @@ def test_every_host_has_its_interpreter_named_and_strangers_have_to_ask_for_root
     assert inventory(root, root.hosts)["all"]["vars"]["ansible_become"] is False
 
 
+def test_a_run_may_take_as_long_as_all_its_failure_domains(made: Pool) -> None:
+    turn = made.settings.turn_timeout_seconds
+    assert made.prepare_timeout_seconds == 3 * turn
+    together = tuple(replace(host, failure_domain="rack-b") for host in made.hosts)
+    assert replace(made, hosts=together).prepare_timeout_seconds == turn
+
+
 def test_an_inventory_is_plain_json(made: Pool) -> None:
     assert json.loads(json.dumps(inventory(made, made.hosts))) == inventory(made, made.hosts)
 

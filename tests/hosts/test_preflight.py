@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from ruamel.yaml import YAML
 
 from tests.hosts.samples import DRIVER, FILES, lock, state
 from tokenworks.hosts.changes import plan_changes
@@ -15,6 +17,7 @@ from tokenworks.hosts.settings import HostSettings
 from tokenworks.hosts.state import HostState
 from tokenworks.hosts.verification import findings
 
+ROOT = Path(__file__).resolve().parents[2]
 CONTAINERD: dict[str, Any] = {
     "version": "2.2.1",
     "root_present": True,
@@ -71,6 +74,9 @@ def test_nothing_speaks_against_a_good_host_and_nothing_is_found_on_it() -> None
             "base",
             "cuda.list also names https://packages.example.org/ubuntu noble",
         ),
+        ({"os": "rhel-9.6"}, "base", "ansible/rhel-repositories.yml"),
+        ({"os": "ol-9.5"}, "base", "only repositories and version locks are known"),
+        ({"os": "rhel-10.1"}, "base", "known are ubuntu-22.04"),
         ({"architecture": "arm64"}, "base", "the host is arm64, its lock is for amd64"),
         ({"secure_boot": None}, "gpu_driver", "whether Secure Boot is on cannot be read"),
         ({"secure_boot": True}, "gpu_driver", "would reject a module built here"),
@@ -198,3 +204,13 @@ def test_what_a_run_would_still_change_is_a_finding_of_the_whole_host() -> None:
         f"driver 570.1.1 is loaded, locked is {DRIVER}; run: tokenworks hosts prepare",
     ) in listed
     assert found(owed=("uncordon",)) == []
+
+
+def test_the_rhel_family_is_the_one_of_the_variables() -> None:
+    variables = YAML(typ="safe", pure=True).load(
+        (ROOT / "ansible" / "vars" / "rhel-9.yml").read_text("utf-8")
+    )
+    for name in variables["rhel_family"]:
+        system = f"{name}-{variables['rhel_release']}"
+        only(refused(state(**GOOD | {"os": f"{system}.4"})), "base", f"the host runs {system}.4")
+        only(refused(state(**GOOD | {"os": system})), "base", "rhel-repositories.yml")

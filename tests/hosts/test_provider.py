@@ -7,43 +7,20 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
-from tests.hosts import ansible_project, samples
+from tests.hosts import ansible_project, pulumi_project, samples
 from tests.hosts.ansible_project import pool
-from tokenworks.hosts.inventory import Pool
+from tests.hosts.pulumi_project import PASSPHRASE, Project, until
 from tokenworks.toolchain import Toolbox
 
 pytestmark = pytest.mark.cluster
 
-REPOSITORY = Path(__file__).parents[2]
-PASSPHRASE = "hunter2-of-the-provider"  # noqa: S105  made up, and must not be seen again
-PROGRAM = """\
-import json
-from pathlib import Path
-
-import pulumi
-from pydantic import TypeAdapter
-
-from tokenworks.components.host_pool import PreparedHosts
-from tokenworks.hosts.inventory import Pool
-
-pool = TypeAdapter(Pool).validate_python(json.loads(Path("pool.json").read_text()))
-made = PreparedHosts("h100", pool)
-pulumi.export("hosts", made.hosts)
-pulumi.export("drift", made.drift)
-"""
 READ = """
     - name: Read the host
       report:
@@ -68,98 +45,31 @@ VERIFY = """
 """
 
 
-@dataclass(frozen=True)
-class Project:
-    """A Pulumi project in a folder of its own, with the package and its playbooks beside it."""
-
-    folder: Path
-    environment: dict[str, str]
-
-    def pulumi(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*arguments),
-            cwd=self.folder,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-
-    def command(self, *arguments: str) -> list[str]:
-        return ["pulumi", *arguments, "--stack", "test", "--non-interactive"]
-
-    def up(self) -> subprocess.CompletedProcess[str]:
-        return self.pulumi("up", "--yes", "--skip-preview", "--color", "never")
-
-    def output(self, name: str) -> Any:
-        return json.loads(self.pulumi("stack", "output", name, "--json").stdout)
-
-    def state(self) -> dict[str, Any]:
-        """Outputs of the pool as the state has them; a refresh runs no program."""
-        found = json.loads(self.pulumi("stack", "export").stdout)["deployment"]["resources"]
-        outputs: dict[str, Any] = next(r for r in found if r["urn"].endswith("::h100"))["outputs"]
-        return outputs
-
-    def ask(self, wanted: Pool) -> None:
-        text = json.dumps(TypeAdapter(Pool).dump_python(wanted, mode="json"))
-        (self.folder / "pool.json").write_text(text)
-
-    def playbook(self, name: str, text: str) -> None:
-        (self.folder / "ansible" / f"{name}.yml").write_text(text)
-
-    def find(self, *found: str) -> None:
-        (self.folder / "found.json").write_text(json.dumps(found))
-
-    def processes(self) -> list[str]:
-        """Command lines of processes that run Ansible on this project."""
-        wanted = f"ANSIBLE_CONFIG={self.folder / 'ansible' / 'ansible.cfg'}".encode()
-        lines = []
-        for place in Path("/proc").glob("[0-9]*"):
-            try:
-                if wanted in (place / "environ").read_bytes().split(b"\0"):
-                    lines.append((place / "cmdline").read_bytes().replace(b"\0", b" ").decode())
-            except OSError:
-                continue
-        return lines
-
-
 @pytest.fixture
 def project(toolbox: Toolbox, tmp_path: Path) -> Project:
-    folder, state = tmp_path / "project", tmp_path / "state"
-    folder.mkdir()
-    state.mkdir()
-    skipped = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(REPOSITORY / "tokenworks", folder / "tokenworks", ignore=skipped)
-    shutil.copytree(REPOSITORY / "templates", folder / "templates")
-    (folder / "Pulumi.yaml").write_text("name: hosts\nruntime: python\n")
-    (folder / "__main__.py").write_text(PROGRAM)
+    made = pulumi_project.project(toolbox, tmp_path)
+    folder = made.folder
     ansible_project.project(folder / "ansible")
-    environment = {
-        "HOME": str(tmp_path),
-        "PATH": os.pathsep.join(
-            map(str, [*toolbox.search_path, Path(sys.executable).parent, os.environ["PATH"]])
-        ),
-        "PYTHONPATH": str(folder),
-        "PULUMI_HOME": str(toolbox.pulumi_home),
-        "PULUMI_BACKEND_URL": f"file://{state}",
-        "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
-        "PULUMI_SKIP_UPDATE_CHECK": "true",
-    }
-    made = Project(folder, environment)
     read = READ.format(folder=folder)
     made.playbook("prepare", PREPARE.format(folder=folder) + read)
     verify = "- hosts: all\n  gather_facts: false\n  tasks:" + read + VERIFY.format(folder=folder)
     made.playbook("verify", verify)
-    made.find()
+    find(made)
     for name in ("gpu-1", "gpu-2"):
-        seen = {"observed": {"driver": samples.DRIVER}}
-        (folder / f"seen-{name}").write_text(json.dumps(seen))
+        see(made, name)
     made.ask(pool(folder, "gpu-1", "gpu-2"))
-    created = made.pulumi("stack", "init")
-    assert created.returncode == 0, created.stdout
     return made
+
+
+def see(project: Project, host: str) -> None:
+    """What is seen of a host."""
+    seen = {"observed": {"driver": samples.DRIVER}}
+    (project.folder / f"seen-{host}").write_text(json.dumps(seen))
+
+
+def find(project: Project, *found: str) -> None:
+    """What a verification finds."""
+    (project.folder / "found.json").write_text(json.dumps(found))
 
 
 def prepared(project: Project, host: str) -> str:
@@ -178,7 +88,7 @@ def test_hosts_are_prepared_once_and_again_only_when_what_is_asked_changes(
     assert "2 unchanged" in again.stdout, again.stdout
     wanted = pool(project.folder, "gpu-1", "gpu-2")
     lock = wanted.lock.model_copy(update={"kernel": "6.8.0-90-generic"})
-    project.ask(Pool(**{**vars(wanted), "lock": lock}))
+    project.ask(replace(wanted, lock=lock))
     changed = project.up()
     assert "~ 1 updated" in changed.stdout, changed.stdout
     assert prepared(project, "gpu-1").split()[0] == "6.8.0-90-generic"
@@ -193,11 +103,11 @@ def test_a_role_that_changes_is_run_again(project: Project) -> None:
 def test_a_drift_is_shown_by_a_refresh_and_repaired_by_the_next_update(project: Project) -> None:
     assert project.up().returncode == 0
     (project.folder / "prepared-gpu-1").unlink()
-    project.find("nvidia-utils-580 is at 580.178.04, locked at 580.159.04")
-    refreshed = project.pulumi("refresh", "--yes", "--skip-preview", "--color", "never")
+    find(project, "nvidia-utils-580 is at 580.178.04, locked at 580.159.04")
+    refreshed = project.refresh()
     assert refreshed.returncode == 0, refreshed.stdout
     assert "580.178.04" in project.state()["drift"]["gpu-1"][0]
-    project.find()
+    find(project)
     done = project.up()
     assert "~ 1 updated" in done.stdout, done.stdout
     assert prepared(project, "gpu-1")
@@ -207,7 +117,7 @@ def test_a_drift_is_shown_by_a_refresh_and_repaired_by_the_next_update(project: 
 def test_a_refresh_that_cannot_look_says_so_and_keeps_what_was_known(project: Project) -> None:
     assert project.up().returncode == 0
     (project.folder / "seen-gpu-2").unlink()
-    refreshed = project.pulumi("refresh", "--yes", "--skip-preview", "--color", "never")
+    refreshed = project.refresh()
     assert refreshed.returncode != 0
     assert "gpu-2 failed" in refreshed.stdout
     assert set(project.output("hosts")) == {"gpu-1", "gpu-2"}
@@ -243,15 +153,12 @@ def test_a_run_that_did_not_reach_every_host_fails_the_update_with_the_hosts_nam
 
 
 def test_no_secret_of_ours_reaches_hosts_or_state(project: Project) -> None:
-    temporary = project.folder / "tmp"
-    temporary.mkdir()
-    project.environment["TMPDIR"] = str(temporary)
     assert project.up().returncode == 0
     assert prepared(project, "gpu-1").strip() == samples.KERNEL
     exported = project.pulumi("stack", "export", "--show-secrets").stdout
     assert "gpu-1" in exported
     assert PASSPHRASE not in exported
-    assert list(temporary.glob("tw-*")) == []
+    assert list((project.folder / "tmp").glob("tw-*")) == []
 
 
 def sleeping(project: Project) -> str:
@@ -267,14 +174,7 @@ def test_an_update_that_is_cut_off_leaves_nothing_running_and_can_be_repeated(
 ) -> None:
     good = (project.folder / "ansible" / "prepare.yml").read_text()
     project.playbook("prepare", sleeping(project))
-    running = subprocess.Popen(
-        project.command("up", "--yes", "--skip-preview"),
-        cwd=project.folder,
-        env=project.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    running = project.begin()
     until((project.folder / "asleep").exists)
     assert project.processes()
     os.killpg(running.pid, how)
@@ -299,6 +199,68 @@ def lives(process: str) -> bool:
         return False
 
 
-def until(condition: Callable[[], bool]) -> None:
-    while not condition():
-        time.sleep(0.1)
+def test_a_run_that_takes_too_long_fails_the_update_with_its_task_and_leaves_nothing_running(
+    project: Project,
+) -> None:
+    good = (project.folder / "ansible" / "prepare.yml").read_text()
+    project.playbook("prepare", sleeping(project))
+    project.playbook("check", "- hosts: all\n  gather_facts: false\n  tasks: []\n")
+    wanted = pool(project.folder, "gpu-1")
+    hurried = wanted.settings.model_copy(update={"turn_timeout_seconds": 20})
+    project.ask(replace(wanted, settings=hurried))
+    done = project.up()
+    assert done.returncode != 0
+    assert "gpu-1 cut off: at Sleep: the time for the run was over" in done.stdout
+    assert "tokenworks hosts check" in done.stdout
+    assert project.processes() == []
+    for process in (project.folder / "asleep").read_text().split():
+        assert not lives(process)
+    project.playbook("prepare", good)
+    project.ask(wanted)
+    done = project.up()
+    assert done.returncode == 0, done.stdout
+
+
+TOLD = """- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Note what is told
+      ansible.builtin.copy:
+        dest: "{folder}/told-{{{{ host_pool }}}}-{{{{ host_settings.expected_gpus }}}}"
+        content: "{{{{ host_settings.apt_proxy or 'none' }}}} {{{{ lookup('env', 'TMPDIR') }}}}"
+        mode: "0600"
+"""
+
+
+def test_no_run_knows_the_variables_of_another_one_before_it_or_beside_it(
+    project: Project,
+) -> None:
+    """One folder for several runs would keep the variables of its first (ansible-runner)."""
+    folder = project.folder
+    read = READ.format(folder=folder)
+    project.playbook("prepare", TOLD.format(folder=folder) + read)
+    pools = [
+        replace(
+            pool(folder, f"gpu-{number}", gpus=number),
+            name=name,
+            settings=pool(folder, gpus=number).settings.model_copy(update={"apt_proxy": proxy}),
+        )
+        for name, number, proxy in (("first", 1, "http://proxy:3128"), ("second", 2, None))
+    ]
+    project.ask(*pools)
+    done = project.up()
+    assert done.returncode == 0, done.stdout
+    told = {file.name: file.read_text().split() for file in folder.glob("told-*")}
+    assert {name: words[0] for name, words in told.items()} == {
+        "told-first-1": "http://proxy:3128",
+        "told-second-2": "none",
+    }
+    forgot = pools[0].settings.model_copy(update={"apt_proxy": None, "expected_gpus": 4})
+    project.ask(replace(pools[0], settings=forgot), pools[1])
+    changed = project.up()
+    assert "~ 1 updated" in changed.stdout, changed.stdout
+    told["again"] = (folder / "told-first-4").read_text().split()
+    assert told["again"][0] == "none"
+    folders = {words[1] for words in told.values()}
+    assert len(folders) == len(told)
+    assert not any(Path(each).exists() for each in folders)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
@@ -45,9 +46,11 @@ def ran(
     cancelled: threading.Event | None = None,
     watch: Any = nothing,
     gpus: int = 8,
+    kubeconfig: str = "",
 ) -> RunResult:
     made = project(folder / "project", site=tasks)
-    hosts = pool(folder, *(names or ("gpu-1",)), gpus=gpus)
+    plain = pool(folder, *(names or ("gpu-1",)), gpus=gpus)
+    hosts = dataclasses.replace(plain, kubeconfig=kubeconfig)
     playbook = Playbook(name="site.yml", project=made, changes=changes, timeout_seconds=timeout)
     return run_playbook(playbook, hosts, hosts.hosts, watch=watch, cancelled=cancelled)
 
@@ -208,7 +211,8 @@ def test_a_run_ends_with_whoever_asked_for_it(tmp_path: Path) -> None:
         "from tests.hosts.ansible_project import pool\n"
         "from tokenworks.hosts.runner import Playbook, run_playbook\n"
         f"hosts = pool(Path({str(tmp_path)!r}), 'gpu-1')\n"
-        f"playbook = Playbook(name='site.yml', project=Path({str(tmp_path / 'project')!r}))\n"
+        f"playbook = Playbook(name='site.yml', project=Path({str(tmp_path / 'project')!r}), "
+        "timeout_seconds=600)\n"
         "run_playbook(playbook, hosts, hosts.hosts, watch=lambda event: None)\n"
     )
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -330,3 +334,11 @@ def test_without_ansible_the_remedy_is_said(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(OperationError, match=r"no ansible-playbook .*; install the project"):
         ran(tmp_path, GOOD)
+
+
+def test_without_kubectl_no_node_is_touched_that_would_have_to_be_drained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(OperationError, match=r"no kubectl on the PATH; install one within one"):
+        ran(tmp_path, GOOD, changes=True, kubeconfig="~/.kube/config")

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
 from tests.hosts import repository
 from tests.hosts.repository import Signer
-from tests.machines import debs
+from tests.machines import debs, progress
 from tests.machines.image import Image, image, require_machines
-from tests.machines.machine import Machine, machine
+from tests.machines.machine import Frozen, Machine, machine
 from tests.machines.site import Site
+from tokenworks.hosts.operate import HostReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class First:
+    """A fresh machine's first run: what it was before, what the run says, what it is now."""
+
+    drivers_before: str
+    boot_before: str
+    report: HostReport
+    after: Frozen
+
+
+@pytest.fixture(scope="session", autouse=True)
+def visible(request: pytest.FixtureRequest) -> None:
+    """Boots and runs are told past pytest's capture: each takes a while."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    if capture is not None:
+        progress.show_past(capture.global_and_fixture_disabled)
 
 
 @pytest.fixture(scope="session")
@@ -23,10 +42,19 @@ def furnished() -> Image:
 
 
 @pytest.fixture(scope="session")
-def site(furnished: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def signer(furnished: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Signer]:
+    """The vendor's key."""
+    signer = Signer(tmp_path_factory.mktemp("keys") / "vendor")
+    yield signer
+    signer.end()
+
+
+@pytest.fixture(scope="session")
+def site(
+    furnished: Image, signer: Signer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
     """An archive with every version of every package, as machines reach it."""
     folder = tmp_path_factory.mktemp("archive")
-    signer = Signer(tmp_path_factory.mktemp("keys") / "vendor")
     packages = debs.everything(tmp_path_factory.mktemp("trees"))
     repository.publish(folder, packages, signer)
     with repository.served(folder) as port:
@@ -39,18 +67,25 @@ def site(furnished: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator
             armoured=signer.armoured.decode(),
             packages=tuple(packages),
         )
-    signer.end()
 
 
-@pytest.fixture(scope="module")
-def machines(
-    furnished: Image, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[], Machine]]:
-    """Makes machines as the image is, powered off; they end with the file that made them."""
-    with ExitStack() as stack:
+@pytest.fixture(scope="session")
+def first(
+    site: Site, furnished: Image, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[First]:
+    """The first run on a machine with two GPUs and nothing of ours."""
+    with machine(furnished, tmp_path_factory.mktemp("machine") / "first") as made:
+        made.start()
+        drivers, boot = made.run("lspci -k -d 10de:"), made.boot_id
+        report = site.prepare(made, debs.OLD)
+        yield First(drivers_before=drivers, boot_before=boot, report=report, after=made.freeze())
 
-        def make() -> Machine:
-            folder = tmp_path_factory.mktemp("machine") / "disk"
-            return stack.enter_context(machine(furnished, folder))
 
-        yield make
+@pytest.fixture
+def host(
+    first: First, furnished: Image, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Machine]:
+    """A machine of the test's own that runs as the first run left it: at the lock of OLD."""
+    with machine(furnished, tmp_path_factory.mktemp("machine") / "own", first.after) as made:
+        made.start()
+        yield made

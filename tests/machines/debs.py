@@ -5,6 +5,7 @@ The driver is a kernel module that dkms builds on the machine; containerd is the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -12,10 +13,11 @@ from typing import Final
 from tests.ansible import gotools
 from tests.ansible.debs import Files, loaded
 from tests.hosts import repository
-from tests.hosts.repository import Deb
+from tests.hosts.repository import Deb, Signer
 
 OLD, NEWER, NEXT_BRANCH = "580.126.20", "580.159.04", "595.91.07"
 TOOLKIT: Final = repository.TOOLKIT
+OTHER_TOOLKIT: Final = "1.19.1"
 CONTAINERD: Final = f"{gotools.module_version('containerd')}-1"
 HERE: Final = Path(__file__).parent
 _UNITS: Final = "lib/systemd/system"
@@ -34,7 +36,7 @@ def driver(folder: Path, version: str) -> list[Deb]:
     return [_filled(folder, deb, version) for deb in kept]
 
 
-def toolkit(folder: Path) -> list[Deb]:
+def toolkit(folder: Path, version: str) -> list[Deb]:
     """Return the container toolkit's four packages."""
     files: Files = {
         "usr/bin/nvidia-ctk": _program(folder, "nvidia-ctk"),
@@ -46,7 +48,7 @@ def toolkit(folder: Path) -> list[Deb]:
         loaded(folder, deb, files, postinst=script)
         if deb.name == "nvidia-container-toolkit-base"
         else deb
-        for deb in repository.toolkit()
+        for deb in repository.toolkit(version)
     ]
 
 
@@ -63,7 +65,18 @@ def containerd(folder: Path) -> Deb:
 def everything(folder: Path) -> list[Deb]:
     """Return every version of every package that a machine may want."""
     drivers = [deb for version in (OLD, NEWER, NEXT_BRANCH) for deb in driver(folder, version)]
-    return [*drivers, *toolkit(folder), containerd(folder)]
+    toolkits = [deb for version in (TOOLKIT, OTHER_TOOLKIT) for deb in toolkit(folder, version)]
+    return [*drivers, *toolkits, containerd(folder)]
+
+
+def signed_again(archive: Path, place: Path, signer: Signer) -> None:
+    """Make a folder the same archive as another, signed by another key."""
+    place.mkdir()
+    for name in ("pool", "Packages", "Packages.gz"):
+        (place / name).symlink_to(archive / name)
+    release = (archive / "InRelease").read_text()
+    bare = re.sub(r"\A.*?\n\n|-----BEGIN PGP SIGNATURE.*", "", release, flags=re.DOTALL)
+    (place / "InRelease").write_bytes(signer.inline(bare))
 
 
 def _filled(folder: Path, deb: Deb, version: str) -> Deb:

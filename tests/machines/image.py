@@ -12,7 +12,6 @@ import hashlib
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from typing import Final
 import pytest
 
 from tests.ansible import roots
+from tests.machines.progress import say
 from tokenworks.files import exclusive
 from tokenworks.toolchain.cache import Cache
 
@@ -37,6 +37,7 @@ PROGRAMS: Final = {
     "mkfs.ext4": "e2fsprogs",
     "gpg": "gnupg",
     "ssh": "openssh-client",
+    "setpriv": "util-linux",
     "ssh-keygen": "openssh-client",
 }
 DISK_SIZE: Final = "6G"
@@ -146,12 +147,12 @@ def _make(scratch: Path) -> Path:
     root, done = scratch / "root", scratch / "image"
     mirrors = {s: next(iter(roots.mirror(s)), official) for s, official in _OFFICIAL.items()}
     with log.open("w") as said:
-        _say("making the machines' disk, once: the base system, about a minute")
+        say("making the machines' disk, once: the base system, about a minute")
         options = ("--variant=minbase", f"--include={PACKAGES}")
         _run(["debootstrap", *options, SUITE, str(root), mirrors[SUITE]], said)
         lines = [f"deb {mirror} {suite} main\n" for suite, mirror in mirrors.items()]
         (root / "etc/apt/sources.list").write_text("".join(lines))
-        _say("making the machines' disk: kernels, compiler and boot loader, about a minute")
+        say("making the machines' disk: kernels, compiler and boot loader, about a minute")
         shutil.copytree(RECIPE, root / "furnishing")
         key = scratch / "key"
         _run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(key)], said)
@@ -162,7 +163,7 @@ def _make(scratch: Path) -> Path:
         (root / "furnished").rename(done)
         shutil.rmtree(root / "furnishing")
         key.rename(done / "key")
-        _say("making the machines' disk: the file system, some seconds")
+        say("making the machines' disk: the file system, some seconds")
         disk = str(done / "disk.raw")
         _run(["mkfs.ext4", "-q", "-L", "machine", "-d", str(root), disk, DISK_SIZE], said)
     return done
@@ -186,7 +187,3 @@ def _run(command: list[str], said: object) -> None:
     if done.returncode != 0:
         tail = Path(said.name).read_text(errors="replace")[-3000:]  # type: ignore[attr-defined]
         pytest.fail(f"the machines' disk cannot be made: {' '.join(command)} failed:\n{tail}")
-
-
-def _say(text: str) -> None:
-    print(f"tests/machines: {text}", file=sys.__stderr__, flush=True)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from tests.hosts import example, repository
 from tests.hosts.conftest import archives, signer
 from tests.hosts.repository import Signer
+from tokenworks.check.recording import Recording
 from tokenworks.cli import app
 from tokenworks.hosts.lock_file import read_host_lock
 from tokenworks.hosts.operate import HostReport, PoolReport
@@ -140,10 +141,20 @@ def test_the_programs_of_the_example_prepare_label_and_serve() -> None:
         "tokenworks.dev/node-pool": "h100",
     }
     assert cluster["nvidia"].inputs["handler"] == "nvidia"
+    (model,) = plan.models
+    pods = at(serving(recorded), "spec", "template", "spec")
+    assert pods["runtimeClassName"] == model.runtime_class.value == "nvidia"
+    assert "default stays runc" in model.runtime_class.because
     assert not [one for one in cluster.values() if one.type.endswith("StorageClass")]
     assert not [one for one in cluster.values() if one.type.endswith(":Node")]
     service = next(one for one in recorded["serving"].resources if one.name == "gateway-service")
     assert at(service.inputs, "spec", "loadBalancerClass") == "kube-vip.io/kube-vip-class"
+
+
+def serving(recorded: Mapping[str, Recording]) -> Any:
+    """Inputs of the one engine's Deployment."""
+    resources = recorded["serving"].resources
+    return next(one.inputs for one in resources if one.name == "qwen3-32b-deployment")
 
 
 def at(inputs: Mapping[str, Any], *path: str) -> Any:

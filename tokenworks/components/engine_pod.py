@@ -28,6 +28,7 @@ def engine_pod(
     weights_gate: pulumi.Input[str],
 ) -> dict[str, Any]:
     """Pod specification of one replica, under Pod Security ``restricted``."""
+    runtime_class = model.runtime_class.value
     return {
         **restricted_pod(
             user=ENGINE_USER,
@@ -35,6 +36,7 @@ def engine_pod(
             spread=ENGINE_SPREAD,
             priority_class=priority_class,
         ),
+        **({"runtime_class_name": runtime_class} if runtime_class else {}),
         "termination_grace_period_seconds": model.termination_grace_seconds.value,
         "node_selector": {POOL_LABEL: model.node_pool, "nvidia.com/gpu.product": model.gpu_product},
         "tolerations": [

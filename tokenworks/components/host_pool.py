@@ -12,9 +12,8 @@ from pulumi_kubernetes.core.v1 import NodePatch
 
 from tokenworks.hosts.inventory import Pool
 from tokenworks.hosts.provider import PoolProvider, pool_inputs
-from tokenworks.hosts.runner import TIMEOUT_SECONDS
 
-LIMIT = f"{TIMEOUT_SECONDS + 600}s"
+GRACE_SECONDS = 600
 """Pulumi gives up after the run itself would have, which then says what it left."""
 
 
@@ -46,7 +45,8 @@ class HostPool(pulumi.ComponentResource):
         self, name: str, args: HostPoolArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("tokenworks:cluster:HostPool", name, {}, opts)
-        limits = pulumi.CustomTimeouts(create=LIMIT, update=LIMIT)
+        limit = f"{args.pool.prepare_timeout_seconds + GRACE_SECONDS}s"
+        limits = pulumi.CustomTimeouts(create=limit, update=limit)
         prepared = PreparedHosts(
             f"{name}-hosts",
             args.pool,

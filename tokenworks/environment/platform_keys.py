@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tokenworks.environment.issuer import issuer_problems
+from tokenworks.environment.machines import shape_problems
 from tokenworks.environment.section import Section
 from tokenworks.environment.sections import Environment, NodePool
 from tokenworks.environment.yaml_source import KeyPath, YamlSource
@@ -25,6 +26,7 @@ def platform_problems(environment: Environment, source: YamlSource) -> list[Prob
     for index, pool in enumerate(environment.node_pools):
         path: KeyPath = ("node_pools", index)
         problems += _of_section(pool, path, _POOL_KEYS, platform, source)
+        problems += shape_problems(pool, path, platform, source)
     problems += _doubled_machines(environment.node_pools, source)
     problems += _missing_files(environment, source)
     problems += issuer_problems(environment, source)

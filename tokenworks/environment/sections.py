@@ -33,6 +33,8 @@ from tokenworks.environment.values import (
     Switch,
     UserName,
 )
+from tokenworks.facts.gpus import find_gpu
+from tokenworks.facts.instances import Instance, instances, machine
 
 
 class Machine(Section):
@@ -54,8 +56,24 @@ class NodePool(Section):
     """GPU nodes of one kind."""
 
     name: Name = Field(description="Name of the pool; models refer to it.")
-    instance: Annotated[str, Field(strict=True)] = Field(
-        description="Instance type, which fixes GPU, GPU count, processors and memory."
+    instance: Annotated[str, Field(strict=True)] | None = Field(
+        default=None,
+        description="Instance type, which fixes GPU, GPU count, processors and memory; on platform "
+        "hosts the machines may be described instead.",
+    )
+    gpu: Annotated[str, Field(strict=True, min_length=1)] | None = Field(
+        default=None,
+        description="GPU of the machines on platform hosts, such as H100-SXM-80GB, or as the label "
+        "nvidia.com/gpu.product of their nodes has it.",
+    )
+    gpus_per_node: Count | None = Field(
+        default=None, description="GPUs of each machine that is described."
+    )
+    processors_per_node: Count | None = Field(
+        default=None, description="Processors of each machine, as nproc prints them."
+    )
+    memory_gib_per_node: Count | None = Field(
+        default=None, description="Memory of each machine, in GiB."
     )
     nodes: Count | None = Field(
         default=None, description="Number of nodes; on platform hosts the machines are listed."
@@ -77,6 +95,28 @@ class NodePool(Section):
         description="Settings of the machines that no lock holds, such as thresholds of the gate, "
         "in a file beside this one.",
     )
+
+    @property
+    def kind(self) -> str:
+        """Instance type of the nodes, or what their description calls them."""
+        return self.instance or f"{self.gpus_per_node} x {self.gpu}"
+
+    @property
+    def shape(self) -> Instance | None:
+        """What one node is; None where its type or its GPU is not known."""
+        if self.instance is not None:
+            return instances().get(self.instance)
+        gpu = find_gpu(self.gpu or "")
+        sizes = (self.gpus_per_node, self.processors_per_node, self.memory_gib_per_node)
+        gpus, processors, memory_gib = (size or 0 for size in sizes)
+        return machine(self.kind, gpu, gpus, processors, memory_gib) if gpu and all(sizes) else None
+
+    @property
+    def known_shape(self) -> Instance:
+        """The shape of a pool that can be planned, which others have no plan."""
+        if self.shape is None:
+            raise ValueError(f"{self.kind} is not known")
+        return self.shape
 
     @property
     def size(self) -> int:

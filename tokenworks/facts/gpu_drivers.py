@@ -43,6 +43,11 @@ CDI_CONTAINERD_FLOOR: Version = (1, 7, 16)
 write (NVIDIA/cloud-native-docs at 52dcb7b)."""
 CDI_TOOLKIT: Version = (1, 19, 1)
 
+TOOLKIT_REFRESHES_TOO_LATE: frozenset[Version] = frozenset({(1, 19, 0)})
+"""Toolkits whose unit that writes the CDI specification waits for ``multi-user.target``, and so for
+the kubelet (NVIDIA/nvidia-container-toolkit ``deployments/systemd`` at v1.19.0; taken back by
+5eee5ce7 in 1.19.1)."""
+
 LAST_PROPRIETARY_BRANCH = 610
 """R620 removed the proprietary kernel modules."""
 LAST_BRANCH_BEFORE_TURING = 580

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+from tokenworks.facts.gpus import Gpu
+
 
 @dataclass(frozen=True, kw_only=True)
 class Instance:
@@ -48,4 +50,28 @@ def _instance(row: dict[str, str]) -> Instance:
         vcpus=int(row["vcpu"]),
         host_memory_gib=int(row["ram_gib"]),
         max_pods=int(row["max_pods_vpc_cni"]),
+    )
+
+
+KUBELET_MAX_PODS = 110
+"""The kubelet's default (kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1)."""
+
+
+def machine(
+    name: str, gpu: Gpu, gpu_count: int, processors: int, host_memory_gib: int
+) -> Instance | None:
+    """The shape of a machine that is described; what all with its GPU share is taken from those."""
+    alike = next((one for one in instances().values() if one.gpu == gpu.name), None)
+    if alike is None:
+        return None
+    return Instance(
+        name=name,
+        gpu=gpu.name,
+        gpu_count=gpu_count,
+        gpu_memory_mib=alike.gpu_memory_mib,
+        compute_capability=alike.compute_capability,
+        interconnect=gpu.link if gpu_count > 1 else "none",
+        vcpus=processors,
+        host_memory_gib=host_memory_gib,
+        max_pods=KUBELET_MAX_PODS,
     )

@@ -188,7 +188,12 @@ def wanted_units(state: HostState, lock: HostLock) -> tuple[str, ...]:
     }
     wanted = wanted_packages(state, lock)
     brought = (u for u, owner in owners.items() if any(map(owner.fullmatch, wanted)))
-    return ("tokenworks-gate.service", "tokenworks-gpu-devices.service", *sorted(brought))
+    return (
+        "tokenworks-cdi.timer",
+        "tokenworks-gate.service",
+        "tokenworks-gpu-devices.service",
+        *sorted(brought),
+    )
 
 
 def _removed(state: HostState, wanted: Mapping[str, str]) -> tuple[str, ...]:
@@ -319,7 +324,7 @@ def _driver_steps(
     touched = bool(parts & _OF_DRIVER or removed or state.half_installed)
     if touched or state.module_versions.get(lock.kernel) != version:
         steps |= {Step.BUILD_MODULE}
-    if touched:
+    if touched and state.gpus:
         steps |= {Step.RESTART_GPU_SERVICES, Step.REFRESH_CDI}
     replaced = state.loaded_driver not in (None, version)
     other_kernel = Part.KERNEL in parts or state.running_kernel != lock.kernel

@@ -43,6 +43,12 @@ def lock_misfits(lock: HostLock) -> Iterator[Misfit]:
             reason="is a toolkit through which a container can take over its host (CVE-2025-23266)",
             remedy=f"lock {_dotted(gpu_drivers.TOOLKIT_FLOOR)} or newer",
         )
+    if version(lock.toolkit_version) in gpu_drivers.TOOLKIT_REFRESHES_TOO_LATE:
+        yield Misfit(
+            given=lock.toolkit_version,
+            reason="is a toolkit that names the GPUs to containers only after the node has joined",
+            remedy="lock the next release",
+        )
     containerd = _containerd(lock)
     floor = gpu_drivers.CDI_CONTAINERD_FLOOR
     if version(lock.toolkit_version) >= gpu_drivers.CDI_TOOLKIT and containerd < floor:

@@ -25,6 +25,10 @@ APT_LOCK_TIMEOUT_SECONDS: Final = 600
 GATE_TIMEOUT_SECONDS: Final = 1800
 """Room for `dcgmi diag -r 3`, which takes about a quarter of an hour (DCGM's documentation)."""
 
+CDI_PERIOD_SECONDS: Final = 60
+CDI_TIMEOUT_SECONDS: Final = 120
+"""For nvidia-smi, which hangs where a GPU does."""
+
 BLACKLIST: Final = ("nvidia-", "libnvidia-", "cuda-", "linux-(image|headers|modules)")
 FENCED: Final = (
     "/^(lib)?nvidia-/",
@@ -189,6 +193,8 @@ def _container_files(
         text=render("hosts/nvidia-cdi-refresh.env.j2", cdi_spec=CDI_SPEC),
         then=frozenset({Step.REFRESH_CDI}),
     )
+    yield _unit("tokenworks-cdi.service", "hosts/cdi.service.j2", settings)
+    yield _unit("tokenworks-cdi.timer", "hosts/cdi.timer.j2", settings)
 
 
 def _gate_files(lock: HostLock, settings: HostSettings) -> Iterator[HostFile]:
@@ -225,7 +231,13 @@ def containerd_options() -> list[tuple[str, str, str]]:
 
 
 def _unit(name: str, template: str, settings: HostSettings) -> HostFile:
-    text = render(template, settings=settings, gate_timeout_seconds=GATE_TIMEOUT_SECONDS)
+    text = render(
+        template,
+        settings=settings,
+        gate_timeout_seconds=GATE_TIMEOUT_SECONDS,
+        cdi_period_seconds=CDI_PERIOD_SECONDS,
+        cdi_timeout_seconds=CDI_TIMEOUT_SECONDS,
+    )
     path = f"{_UNITS}/{name}"
     return HostFile(path=path, text=text, then=frozenset({Step.RELOAD_UNITS}))
 

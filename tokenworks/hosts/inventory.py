@@ -56,6 +56,11 @@ class Pool:
             domains.setdefault(host.failure_domain, []).append(host)
         return tuple(tuple(hosts) for hosts in domains.values())
 
+    @property
+    def prepare_timeout_seconds(self) -> int:
+        """How long a run that changes may take: its failure domains come one after the other."""
+        return self.settings.turn_timeout_seconds * len(self.failure_domains)
+
 
 def inventory(pool: Pool, hosts: Sequence[Host]) -> dict[str, Any]:
     """Return Ansible's inventory of some hosts of a pool, as data; there is no secret in it."""

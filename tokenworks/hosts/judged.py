@@ -10,7 +10,7 @@ from typing import Any
 from tokenworks.hosts.changes import ChangePlan, Step, plan_changes, wanted_units
 from tokenworks.hosts.files import HostFile, host_files, managed_paths, node_labels
 from tokenworks.hosts.lock import HostLock
-from tokenworks.hosts.preflight import Refusal, refusals
+from tokenworks.hosts.preflight import Refusal, gpu_work, refusals
 from tokenworks.hosts.settings import HostSettings
 from tokenworks.hosts.state import HostState
 from tokenworks.hosts.verification import Finding, findings
@@ -114,6 +114,7 @@ class Judged:
             "because": [change.because for change in plan.changes],
             "steps": [step.value for step in plan.steps],
             "interrupts": plan.interrupts,
+            "work": list(gpu_work(self.state)),
             "installed": dict(plan.installed),
             "sha256": {name: hashes[name] for name in plan.installed},
             "removed": list(plan.removed),

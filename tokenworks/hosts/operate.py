@@ -10,9 +10,13 @@ from typing import Any, Final
 from tokenworks.hosts.inventory import Pool
 from tokenworks.hosts.outcome import Ending, HostResult, Outcome, RunResult
 from tokenworks.hosts.runner import Playbook, Watch, run_playbook
+from tokenworks.hosts.settings import HostSettings
 
 CHECK: Final = Playbook(name="check.yml", timeout_seconds=15 * 60)
-PREPARE: Final = Playbook(name="prepare.yml", changes=True)
+PREPARE: Final = Playbook(
+    name="prepare.yml", changes=True, timeout_seconds=HostSettings().turn_timeout_seconds
+)
+"""Its time is that of one failure domain."""
 VERIFY: Final = Playbook(name="verify.yml", timeout_seconds=60 * 60)
 CHECK_BROKE: Final = 3
 """Exit status of the gate where a check could not be made (tokenworks.hosts.checks)."""
@@ -76,7 +80,8 @@ def prepare_pool(pool: Pool, watch: Watch, cancelled: threading.Event | None = N
 
     After a run that was cut off, hosts are looked at once more: what it left is said.
     """
-    result = run_playbook(PREPARE, pool, pool.hosts, watch=watch, cancelled=cancelled)
+    playbook = replace(PREPARE, timeout_seconds=pool.prepare_timeout_seconds)
+    result = run_playbook(playbook, pool, pool.hosts, watch=watch, cancelled=cancelled)
     report = _reported(pool, result)
     if result.ending not in (Ending.TIMEOUT, Ending.CANCELLED):
         return report

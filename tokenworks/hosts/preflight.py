@@ -16,6 +16,8 @@ from tokenworks.hosts.state import HostState
 # Since containerd 2.2 the folder is imported without being named (containerd#12323).
 _IMPORTS_BY_ITSELF = (2, 2)
 _CONF_D = "/etc/containerd/conf.d/"
+# As in ansible/vars/rhel-9.yml, which says what is known of them.
+_RHEL = re.compile(r"(rhel|rocky|almalinux|ol|centos)-9(\.\d+)?")
 _SERVICES = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm")
 """Processes that hold GPUs and restart with the driver, as /proc/*/comm cuts them off."""
 
@@ -46,7 +48,13 @@ def refusals(
 
 
 def _system(state: HostState, lock: HostLock) -> Iterator[str]:
-    if state.os != lock.os:
+    if _RHEL.fullmatch(state.os):
+        yield (
+            f"the host runs {state.os}, of which only repositories and version locks are known; "
+            "set those by ansible/rhel-repositories.yml and do the rest by hand, or use one of "
+            f"{', '.join(OPERATING_SYSTEMS)}"
+        )
+    elif state.os != lock.os:
         known = (
             "" if state.os in OPERATING_SYSTEMS else f" (known are {', '.join(OPERATING_SYSTEMS)})"
         )
@@ -74,8 +82,13 @@ def _sources(state: HostState, lock: HostLock) -> Iterator[str]:
             )
 
 
+def gpu_work(state: HostState) -> tuple[str, ...]:
+    """Return the processes that compute on the GPUs, as ``name (pid)``."""
+    return tuple(user for user in state.gpu_users if not user.startswith(_SERVICES))
+
+
 def _load(state: HostState, plan: ChangePlan, *, drains: bool) -> Iterator[str]:
-    users = [user for user in state.gpu_users if not user.startswith(_SERVICES)]
+    users = gpu_work(state)
     if plan.interrupts and users and not drains:
         yield (
             f"this run stops what uses the GPUs, and {', '.join(users)} does; name a kubeconfig, "

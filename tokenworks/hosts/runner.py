@@ -34,8 +34,6 @@ PROJECT: Final = ROOT / "ansible"
 PASSED_ON: Final = ("HOME", "SSH_AUTH_SOCK", "TZ", "LD_LIBRARY_PATH")
 """Variables of ours that a run needs; everything else, secrets among them, stays here."""
 FORKS: Final = 20
-TIMEOUT_SECONDS: Final = 3 * 60 * 60
-"""A module built by DKMS, two reboots of a large machine and a burn-in; hours, not minutes."""
 
 Watch = Callable[[Mapping[str, Any]], None]
 
@@ -46,8 +44,8 @@ class Playbook:
 
     name: str
     project: Path = PROJECT
+    timeout_seconds: float
     changes: bool = False
-    timeout_seconds: float = TIMEOUT_SECONDS
 
 
 @dataclass
@@ -89,11 +87,13 @@ def run_playbook(
     process of the run. An interrupt is raised on, once nothing is left.
 
     Raises:
-        OperationError: there is no Ansible here, or processes of the run could not be ended.
+        OperationError: there is no Ansible here, no kubectl to drain with, or processes of the run
+            could not be ended.
     """
     with _private_folder() as private:
         mark = secrets.token_hex(16)
-        variables = _variables(private, playbook, mark)
+        drains = playbook.changes and pool.kubeconfig != ""
+        variables = _variables(private, playbook, mark, drains=drains)
         job = _write_job(private, playbook, pool, hosts, mark)
         worker = subprocess.Popen(
             [sys.executable, "-m", "tokenworks.hosts.worker"],
@@ -126,7 +126,7 @@ def _private_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _variables(private: Path, playbook: Playbook, mark: str) -> dict[str, str]:
+def _variables(private: Path, playbook: Playbook, mark: str, *, drains: bool) -> dict[str, str]:
     """The environment of a run, from nothing; ansible-runner writes all of it down."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     if shutil.which("ansible-playbook", path=path) is None:
@@ -134,6 +134,12 @@ def _variables(private: Path, playbook: Playbook, mark: str) -> dict[str, str]:
             "running Ansible",
             reason="there is no ansible-playbook beside this Python nor on the PATH",
             remedy="install the project with its dependencies, `make setup`",
+        )
+    if drains and shutil.which("kubectl", path=path) is None:
+        raise OperationError(
+            "draining nodes",
+            reason="there is no kubectl on the PATH",
+            remedy="install one within one minor version of the cluster's API server",
         )
     kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
     return kept | {

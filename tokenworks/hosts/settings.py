@@ -50,8 +50,13 @@ class GateSettings(Section):
 class HostSettings(Section):
     """What the managed files of a host say that is not in the lock."""
 
-    expected_gpus: Annotated[int, Field(ge=0)] | None = Field(
+    expected_gpus: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="GPUs that the host must have; None asks only that all agree."
+    )
+    builds_image: bool = Field(
+        default=False,
+        description="Whether the host becomes an image: it may lack GPUs, and each node that boots "
+        "the image proves its own before it joins.",
     )
     apt_proxy: Annotated[str, Field(pattern=r"^https?://[^\s\"@]+$")] | None = Field(
         default=None,
@@ -71,5 +76,17 @@ class HostSettings(Section):
     )
     storage_packages: tuple[str, ...] = Field(
         default=(), description="Locked packages that mount volumes here, such as nfs-common."
+    )
+    drain_timeout_seconds: Annotated[int, Field(ge=1)] = Field(
+        # The longest request of a gateway's default, many times over, and room for other replicas
+        # to start, which disruption budgets wait for.
+        default=1800,
+        description="How long a node's pods may take to leave before the run gives up.",
+    )
+    turn_timeout_seconds: Annotated[int, Field(ge=1)] = Field(
+        # A module built by DKMS, two reboots of a large machine and a burn-in; hours, not minutes.
+        default=3 * 60 * 60,
+        description="How long one failure domain may take, from draining to serving; a run may "
+        "take as long as all its domains.",
     )
     gate: GateSettings = Field(default=GateSettings())

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tokenworks.environment.load import LoadedEnvironment
-from tokenworks.facts.instances import instances
 from tokenworks.plan import sizes
 from tokenworks.plan.candidate import Candidate
 from tokenworks.plan.capacity import Sized
@@ -168,7 +167,7 @@ def _unused(
     """Pools in which more than a whole node stands idle."""
     prices = {node.pool: node for node in cost.nodes}
     for index, pool in enumerate(loaded.environment.node_pools):
-        each = instances()[pool.instance].gpu_count
+        each = pool.known_shape.gpu_count
         gpus = pool.size * each
         used = sum(one.demand.gpus for one in ready if one.pool.name == pool.name)
         if gpus - used < each or (pool.size == 1 and used):

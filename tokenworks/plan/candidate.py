@@ -13,7 +13,7 @@ from tokenworks.environment.lock import Lock, LockedImage
 from tokenworks.environment.sections import Model, NodePool
 from tokenworks.errors import Problem
 from tokenworks.facts.gpus import GPUS, Gpu
-from tokenworks.facts.instances import Instance, instances
+from tokenworks.facts.instances import Instance
 from tokenworks.facts.models import BYTES_PER_PARAMETER
 from tokenworks.facts.shipped_models import model_shapes
 from tokenworks.hosts.compatibility import cuda_misfits
@@ -100,8 +100,8 @@ def candidate(
         model=model,
         manifest=loaded.manifests[model.name],
         pool=pool,
-        instance=instances()[pool.instance],
-        gpu=GPUS[instances()[pool.instance].gpu],
+        instance=pool.known_shape,
+        gpu=GPUS[pool.known_shape.gpu],
         shape=shape,
     )
     return tuple(_mismatches(case)) or _fitting(case, locked)

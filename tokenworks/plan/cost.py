@@ -51,7 +51,7 @@ def cost_problems(loaded: LoadedEnvironment) -> Iterable[Problem]:
 
 
 def _price_problems(loaded: LoadedEnvironment, section: Cost) -> Iterable[Problem]:
-    used = {pool.instance for pool in loaded.environment.node_pools}
+    used = {pool.kind for pool in loaded.environment.node_pools}
     names = [price.instance for price in section.node_prices]
     for index, name in enumerate(names):
         path: KeyPath = ("cost", "node_prices", index, "instance")
@@ -110,7 +110,7 @@ def cost_plan(
     section = loaded.environment.cost or Cost()
     nodes = {pool.name: _node_cost(pool, section) for pool in loaded.environment.node_pools}
     unpriced = tuple(
-        pool.instance for pool in loaded.environment.node_pools if nodes[pool.name] is None
+        pool.kind for pool in loaded.environment.node_pools if nodes[pool.name] is None
     )
     priced = {name: one for name, one in nodes.items() if one is not None}
     if unpriced:
@@ -169,11 +169,11 @@ class _Case:
 
 
 def _node_cost(pool: NodePool, section: Cost) -> NodeCost | None:
-    own = next((p for p in section.node_prices if p.instance == pool.instance), None)
+    own = next((p for p in section.node_prices if p.instance == pool.kind), None)
     if own is not None:
         hour, source = own.per_hour, f"{own.source}, {own.date}"
-    elif pool.instance in list_prices() and section.currency == CURRENCY:
-        price = list_prices()[pool.instance]
+    elif pool.kind in list_prices() and section.currency == CURRENCY:
+        price = list_prices()[pool.kind]
         hour, source = price.per_hour, f"{price.source}, {price.region}, {price.date}"
     else:
         return None

@@ -9,7 +9,6 @@ from tokenworks.environment.load import LoadedEnvironment
 from tokenworks.environment.sections import CertificateReference, NodePool
 from tokenworks.errors import Problem
 from tokenworks.facts import gpu_drivers
-from tokenworks.facts.instances import instances
 from tokenworks.hosts.beside import HostFiles
 from tokenworks.hosts.compatibility import (
     Misfit,
@@ -20,7 +19,14 @@ from tokenworks.hosts.compatibility import (
 )
 from tokenworks.hosts.inventory import Host
 from tokenworks.hosts.lock import HostLock
-from tokenworks.plan.types import ClusterPlan, GivenCertificate, HostAccess, HostPoolPlan
+from tokenworks.naming import NVIDIA_RUNTIME
+from tokenworks.plan.types import (
+    ClusterPlan,
+    Decided,
+    GivenCertificate,
+    HostAccess,
+    HostPoolPlan,
+)
 
 
 def driver_version(pool: NodePool, files: HostFiles) -> str:
@@ -81,6 +87,17 @@ def host_pool_plan(
     )
 
 
+def runtime_class(pool: NodePool, platform: str) -> Decided[str | None]:
+    """The RuntimeClass of pods that use a pool's GPUs; None where the nodes' default serves."""
+    if pool.host_lock is None:
+        return Decided(None, f"the default runtime of {platform} nodes gives pods their GPUs")
+    return Decided(
+        NVIDIA_RUNTIME,
+        "containerd's default stays runc on machines under a host lock, so that only pods that ask "
+        "for the NVIDIA runtime see GPUs, whatever variables their images set",
+    )
+
+
 def access_plan(loaded: LoadedEnvironment) -> HostAccess | None:
     """How the machines are reached, on platform hosts."""
     ssh = loaded.environment.ssh
@@ -112,11 +129,11 @@ def _given(certificate: CertificateReference | None) -> GivenCertificate | None:
 
 
 def _gpus(pool: NodePool) -> int:
-    return instances()[pool.instance].gpu_count
+    return pool.known_shape.gpu_count
 
 
 def _gpu_misfits(pool: NodePool, lock: HostLock) -> Iterable[Misfit]:
-    shape = instances().get(pool.instance)
+    shape = pool.shape
     return gpu_misfits(lock, shape.gpu, shape.compute_capability) if shape else ()
 
 

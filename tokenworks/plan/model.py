@@ -14,6 +14,7 @@ from tokenworks.plan import sizes
 from tokenworks.plan.candidate import Candidate
 from tokenworks.plan.capacity import Sized
 from tokenworks.plan.case import Case
+from tokenworks.plan.hosts import runtime_class
 from tokenworks.plan.placement import Demand, Room, rollout
 from tokenworks.plan.types import Decided, Image, ModelPlan, Probe, WeightsPlan
 from tokenworks.sizing.cold_start import MARGIN_SECONDS, SAFETY, ColdStart
@@ -86,6 +87,7 @@ def model_plan(
         image=image,
         node_pool=ready.pool.name,
         gpu_product=ready.gpu.product,
+        runtime_class=runtime_class(ready.pool, loaded.environment.platform),
         weights=weights,
         model_shape=_shape(ready.case),
         memory=ready.memory,

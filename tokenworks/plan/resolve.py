@@ -103,26 +103,42 @@ def _known_pools(loaded: LoadedEnvironment, files: HostFiles) -> dict[str, NodeP
     return {
         pool.name: pool.model_copy(update={"driver_version": driver_version(pool, files)})
         for pool in loaded.environment.node_pools
-        if pool.instance in instances() and instances()[pool.instance].gpu in GPUS
+        if pool.shape is not None and pool.shape.gpu in GPUS
     }
 
 
 def _pool_problems(loaded: LoadedEnvironment) -> Iterable[Problem]:
-    usable = [name for name, shape in instances().items() if shape.gpu in GPUS]
     for index, pool in enumerate(loaded.environment.node_pools):
-        if pool.instance in usable:
+        if pool.shape is not None and pool.shape.gpu in GPUS:
             continue
-        known = instances().get(pool.instance)
-        nearest = difflib.get_close_matches(pool.instance, usable, n=3, cutoff=0)
+        key = "instance" if pool.gpu is None else "gpu"
+        reason, remedy = _unknown_instance(pool.kind) if key == "instance" else _unknown_gpu()
         yield loaded.source.problem(
-            ("node_pools", index, "instance"),
-            given=pool.instance,
-            reason=f"has {known.gpu} GPUs, whose usable memory is unknown"
-            if known
-            else "is not a known GPU instance type",
-            remedy=f"use one such as {', '.join(nearest)}; known are those in "
-            "tokenworks/facts/gpu_instances.csv with a GPU in tokenworks/facts/gpus.py",
+            ("node_pools", index, key),
+            given=pool.instance if key == "instance" else pool.gpu,
+            reason=reason,
+            remedy=remedy,
         )
+
+
+def _unknown_instance(name: str) -> tuple[str, str]:
+    usable = [name for name, shape in instances().items() if shape.gpu in GPUS]
+    known = instances().get(name)
+    nearest = difflib.get_close_matches(name, usable, n=3, cutoff=0)
+    reason = "is not a known GPU instance type"
+    if known is not None:
+        reason = f"has {known.gpu} GPUs, whose usable memory is unknown"
+    return reason, (
+        f"use one such as {', '.join(nearest)}; known are those in "
+        "tokenworks/facts/gpu_instances.csv with a GPU in tokenworks/facts/gpus.py"
+    )
+
+
+def _unknown_gpu() -> tuple[str, str]:
+    known = ", ".join(gpu.sold_as for gpu in GPUS.values())
+    return "is not a GPU whose usable memory is known", (
+        f"use one of {known}; add others to tokenworks/facts/gpus.py with what engines' logs report"
+    )
 
 
 def _demands(candidates: Iterable[Candidate], pool: str) -> list[Demand]:
@@ -133,7 +149,7 @@ def _placement_problems(
     loaded: LoadedEnvironment, candidates: list[Candidate]
 ) -> Iterable[Problem]:
     for pool in loaded.environment.node_pools:
-        shape = instances()[pool.instance]
+        shape = pool.known_shape
         room = Room(nodes=pool.size, gpus_per_node=shape.gpu_count)
         demands = _demands(candidates, pool.name)
         stuck = unplaceable(room, demands)
@@ -168,7 +184,7 @@ def _enough_nodes(room: Room, demands: list[Demand]) -> int:
 def _pool_plan(
     loaded: LoadedEnvironment, pool: NodePool, candidates: list[Candidate], files: HostFiles
 ) -> PoolPlan:
-    shape, ssh = instances()[pool.instance], loaded.environment.ssh
+    shape, ssh = pool.known_shape, loaded.environment.ssh
     return PoolPlan(
         name=pool.name,
         instance=shape,

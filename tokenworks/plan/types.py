@@ -199,6 +199,7 @@ class ModelPlan:
     image: Image
     node_pool: str
     gpu_product: str
+    runtime_class: Decided[str | None]
     weights: WeightsPlan
     model_shape: Decided[str]
     memory: MemoryBudget

@@ -25,6 +25,8 @@ def program(context: Context) -> None:
     else:
         _machines(context)
         weights_storage = context.plan.cluster.weights_storage_class
+    for name in sorted({one.runtime_class.value or "" for one in context.plan.models} - {""}):
+        _runtime(context, name)
     engines = _namespace(context, naming.ENGINES_NAMESPACE, naming.ENGINE_ROLE)
     gateway = _namespace(context, naming.GATEWAY_NAMESPACE, naming.GATEWAY_ROLE)
     pulumi.export("engines_namespace", engines.namespace)
@@ -42,19 +44,20 @@ def _simulated_nodes(context: Context) -> None:
 
 
 def _machines(context: Context) -> None:
-    """Machines that exist, and the runtime that gives containers their GPUs."""
+    """Machines that exist."""
     plan = context.plan
     for pool in plan.pools:
         machines = hosts.host_pool(context.workspace, plan, pool)
         args = HostPoolArgs(pool=machines, labels=machine_labels(plan, pool))
         pulumi.export(f"hosts_{pool.name}", HostPool(pool.name, args, context.opts).hosts)
-    RuntimeClass(
-        naming.NVIDIA_RUNTIME,
-        metadata={
-            "name": naming.NVIDIA_RUNTIME,
-            "labels": context.labels(naming.NVIDIA_RUNTIME, naming.ENGINE_ROLE),
-        },
-        handler=naming.NVIDIA_RUNTIME,
+
+
+def _runtime(context: Context, name: str) -> RuntimeClass:
+    """The runtime of the nodes that pods name; containerd knows it by the same name."""
+    return RuntimeClass(
+        name,
+        metadata={"name": name, "labels": context.labels(name, naming.ENGINE_ROLE)},
+        handler=name,
         opts=context.opts,
     )
 

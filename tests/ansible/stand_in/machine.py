@@ -43,6 +43,19 @@ def gpus():
     return len(glob.glob("/sys/bus/pci/devices/*:0?:00.0"))
 
 
+def parts():
+    """Return name and line of each GPU, or of the instances of one that is divided."""
+    divided = json.loads(read("/var/lib/stand-in/mig.json", "{}"))
+    found = []
+    for gpu in map(str, range(gpus())):
+        lines = [
+            f"  MIG 1g.10gb     Device  {n}: (UUID: MIG-{gpu}-{n})"
+            for n in range(divided.get(gpu, 0))
+        ]
+        found += [(f"{gpu}:{n}", line) for n, line in enumerate(lines)] or [(gpu, "")]
+    return found
+
+
 def kernel():
     return read("/proc/sys/kernel/osrelease").strip()
 
@@ -60,7 +73,7 @@ def module(release):
 
 def load_driver():
     version = module(kernel())
-    if "nouveau" in read("/proc/modules") or not version:
+    if "nouveau" in read("/proc/modules") or not version or not gpus():
         print("modprobe: FATAL: Module nvidia not found or no device", file=sys.stderr)
         return 1
     if not os.path.exists("/proc/driver/nvidia/version"):
@@ -127,8 +140,10 @@ def update_grub():
     settings = "".join(map(read, files))
     wanted = re.findall(r'^GRUB_DEFAULT="?([^"\n]+)', settings, re.MULTILINE)
     lines = [f'   set default="{(wanted or ["0"])[-1]}"']
-    entries = [(f"Debian GNU/Linux, with Linux {release}", release) for release in releases]
-    for title, release in [("Debian GNU/Linux", releases[0]), *entries]:
+    # As grub-mkconfig's 10_linux calls systems.
+    system = "Ubuntu" if "ID=ubuntu" in read("/etc/os-release") else "Debian GNU/Linux"
+    entries = [(f"{system}, with Linux {release}", release) for release in releases]
+    for title, release in [(system, releases[0]), *entries]:
         lines += [f"menuentry '{title}' $menuentry_id_option 'gnulinux-{title}' {{",
                   f"\tlinux\t/boot/vmlinuz-{release} root=/dev/vda ro", "}"]  # fmt: skip
     write("/boot/grub/grub.cfg", "\n".join(lines) + "\n")
@@ -176,7 +191,7 @@ def start(unit):
         device_files()
     if unit.startswith("nvidia-cdi-refresh") and os.path.exists("/proc/driver/nvidia/version"):
         device_files()
-        names = [*map(str, range(gpus())), "all"]
+        names = [n for n, _ in parts()] + ["all"]
         devices = "".join(f'    - containerEdits: {{}}\n      name: "{name}"\n' for name in names)
         write("/run/cdi/nvidia.yaml", "kind: nvidia.com/gpu\ndevices:\n" + devices)
 
@@ -204,6 +219,9 @@ def start_all(units, verb):
     if missing:
         print(f"Failed to {verb} {missing[0]}: Unit not found.", file=sys.stderr)
         return 5
+    if "nvidia-persistenced.service" in units and not gpus():
+        print("nvidia-persistenced failed to initialize: no device", file=sys.stderr)
+        return 1
     for unit in units:
         if verb != "try-restart" or os.path.exists(ACTIVE + unit):
             start(unit)
@@ -244,6 +262,14 @@ def shutdown(*words):
 # --- NVIDIA's tools -------------------------------------------------------------------------------
 
 
+def list_gpus(count):
+    for n in range(count):
+        print(f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-{n})")
+        for name, line in parts():
+            if name.startswith(f"{n}:"):
+                print(line)
+
+
 def nvidia_smi(*words):
     loaded = re.search(r"(\d+\.\d+\.\d+)", read("/proc/driver/nvidia/version"))
     libraries = glob.glob("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.*")
@@ -256,10 +282,7 @@ def nvidia_smi(*words):
     faults = json.loads(read("/var/lib/stand-in/faults.json", "{}"))
     count = gpus() - faults.get("fallen", 0)
     if "-L" in words:
-        print(
-            "".join(f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-{n})\n" for n in range(count)),
-            end="",
-        )
+        list_gpus(count)
     elif any("remapped_rows" in word for word in words):
         print("0, 0\n" * count, end="")
     elif any("ecc" in word for word in words):
