@@ -1,5 +1,7 @@
 # Thin names for what people type; each target is one line of an ordinary tool.
-ENV ?= local
+# Left out, `up` chooses for this machine, and the other targets take what it chose.
+ENV ?=
+CHOSEN = $(or $(ENV),$(shell cat .tokenworks/chosen 2>/dev/null || echo local))
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -19,19 +21,19 @@ up: setup
 	$(BIN)/tokenworks up $(ENV) --yes
 
 down: setup
-	$(BIN)/tokenworks down $(ENV) --yes
+	$(BIN)/tokenworks down $(CHOSEN) --yes
 
 preview: setup
-	$(BIN)/tokenworks preview $(ENV)
+	$(BIN)/tokenworks preview $(CHOSEN)
 
 plan: setup
-	$(BIN)/tokenworks plan $(ENV)
+	$(BIN)/tokenworks plan $(CHOSEN)
 
 check: setup
 	$(BIN)/tokenworks check
 
 doctor: setup
-	$(BIN)/tokenworks doctor $(ENV)
+	$(BIN)/tokenworks doctor $(CHOSEN)
 
 test: setup lint
 	tools/install-test-packages.sh

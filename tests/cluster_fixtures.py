@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 
 from tokenworks.local_cluster import LocalCluster
-from tokenworks.toolchain import TOOLS, Toolbox, ensure, showing
+from tokenworks.toolchain import NODE_TOOLS, TOOLS, Toolbox, ensure, showing
 
 
 @pytest.fixture(scope="session")
 def toolbox() -> Toolbox:
-    """Every tool, from the user's own cache: the first run on a machine builds them."""
+    """Every tool but a real node's, from the user's cache: a machine's first run builds them."""
     with showing(Console(stderr=True)) as report:
-        return ensure([tool.name for tool in TOOLS], report)
+        return ensure([tool.name for tool in TOOLS if tool.name not in NODE_TOOLS], report)
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LAYERS = (
     ("errors", "files", "facts", "naming", "templating", "workspace"),
     ("environment", "sizing", "toolchain"),
-    ("engines", "local_cluster"),
-    ("plan", "hosts"),
+    ("engines", "local_cluster", "weights", "images"),
+    ("plan", "hosts", "local_node"),
     (
         *("planning", "render", "render_gateway", "render_routes"),
         *("render_admission", "render_budgets", "render_keys"),
@@ -24,7 +24,7 @@ LAYERS = (
     ("operations",),
     ("report",),
     ("show",),
-    ("cli", "cli_common", "cli_gateway"),
+    ("cli", "cli_common", "cli_gateway", "cli_weights"),
 )
 WITHOUT_PULUMI = (
     "errors",
@@ -47,6 +47,7 @@ WITHOUT_PULUMI = (
     "report",
     "toolchain",
     "local_cluster",
+    "weights",
     "gateway",
 )
 

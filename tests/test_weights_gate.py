@@ -7,13 +7,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tokenworks.plan.types import WeightsPlan
+from tokenworks.planning import plan_environment
 from tokenworks.render import weights_gate_files
 from tokenworks.templating import TEMPLATES
+from tokenworks.workspace import Workspace
+
+ROOT = Path(__file__).resolve().parents[1]
 
 CONTENT = {
     "config.json": b"{}",
@@ -41,7 +45,7 @@ def gate(folder: Path) -> subprocess.CompletedProcess[str]:
     manifest = folder.parent / "manifest.json"
     manifest.write_text(json.dumps({"files": files}))
     return subprocess.run(
-        [sys.executable, TEMPLATES / "weights" / "verify.py", manifest, folder],
+        [sys.executable, TEMPLATES / "weights" / "verify.py", manifest, folder, "2"],
         capture_output=True,
         text=True,
         check=False,
@@ -109,33 +113,27 @@ def test_a_broken_link_keeps_the_gate_shut(folder: Path) -> None:
     (folder / "config.json").symlink_to(folder / "gone")
     done = gate(folder)
     assert done.returncode == 1
-    assert "refused: config.json: is no file" in done.stderr
+    assert "refused: config.json: is a link, not a file" in done.stderr
 
 
-def test_the_recovery_folder_of_a_file_system_is_no_weight(folder: Path) -> None:
-    (folder / "lost+found").mkdir()
-    assert gate(folder).returncode == 0
+def test_a_link_to_the_right_content_keeps_the_gate_shut(folder: Path) -> None:
+    (folder / "config.json").rename(folder.parent / "elsewhere")
+    (folder / "config.json").symlink_to(folder.parent / "elsewhere")
+    done = gate(folder)
+    assert done.returncode == 1
+    assert "refused: config.json: is a link, not a file" in done.stderr
 
 
 def test_the_gate_reads_the_manifest_that_is_rendered_for_it(tmp_path: Path) -> None:
-    plan = WeightsPlan(
-        repository="org/model",
-        revision="1" * 40,
-        digest="sha256:" + "2" * 64,
-        files=(("config.json", 2, "0" * 64),),
-        total_bytes=2,
-        claim="claim",
-        mount_path="/models/model",
-    )
-    for name, text in weights_gate_files(plan).items():
+    (model, _) = plan_environment(Workspace(ROOT), "local").models
+    files = (("config.json", 2, "0" * 64),)
+    for name, text in weights_gate_files(replace(model.weights, files=files)).items():
         (tmp_path / name).write_text(text)
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "config.json").write_bytes(b"{}")
+    arguments = [tmp_path / name for name in ("verify.py", "manifest.json", "weights")]
     done = subprocess.run(
-        [sys.executable, tmp_path / "verify.py", tmp_path / "manifest.json", tmp_path / "weights"],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, *arguments, "1"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
     assert "config.json: has sum" in done.stderr

@@ -12,6 +12,7 @@ from rich.console import Console
 from tokenworks.check.formats import Format, rendered
 from tokenworks.cli_common import AsJson, Environment, Explain, Yes, errors, out, print_json
 from tokenworks.cli_gateway import gateway
+from tokenworks.cli_weights import lock_weights
 from tokenworks.errors import OperationError
 from tokenworks.workspace import Workspace, find_workspace
 
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.add_typer(gateway)
 lock_app = typer.Typer(help="Resolve what is asked for to exact versions.", no_args_is_help=True)
 app.add_typer(lock_app, name="lock")
+lock_app.command("weights")(lock_weights)
 hosts_app = typer.Typer(help="Machines that exist: see, prepare, verify.", no_args_is_help=True)
 app.add_typer(hosts_app, name="hosts")
 
@@ -162,20 +164,35 @@ def preview(environment: Environment, as_json: AsJson = False, explain: Explain 
 
 
 @app.command()
-def up(environment: Environment, yes: Yes = False, explain: Explain = False) -> None:
+def up(
+    environment: Annotated[
+        str | None,
+        typer.Argument(
+            help="Name of a file in stacks/; left out, onenode where this machine can be a real "
+            "node, else local."
+        ),
+    ] = None,
+    yes: Yes = False,
+    explain: Explain = False,
+) -> None:
     """Bring an environment up, or make it again what its file says."""
     from tokenworks.operations.by_hand import by_hand, next_steps
+    from tokenworks.operations.choice import chosen
     from tokenworks.operations.up import bring_up
     from tokenworks.planning import plan_environment
 
     workspace = find_workspace()
     with errors():
+        if environment is None:
+            choice = chosen(workspace)
+            environment = choice.environment
+            typer.echo(f"bringing up {environment}: {choice.because}", err=True)
         decided = plan_environment(workspace, environment)
         if explain:
             _say(by_hand(workspace, environment, decided.platform, "up"))
             return
-        bring_up(_session(workspace), decided, None if yes else typer.confirm)
-        _say(next_steps(workspace, decided))
+        done = bring_up(_session(workspace), decided, None if yes else typer.confirm)
+        _say(next_steps(workspace, decided, done.request))
 
 
 @app.command()

@@ -13,6 +13,7 @@ ENVIRONMENT_LABEL = "tokenworks.dev/environment"
 MODEL_LABEL = "tokenworks.dev/model"
 RELEASE_LABEL = "tokenworks.dev/release"
 ROLE_LABEL = "tokenworks.dev/role"
+STEP_LABEL = "tokenworks.dev/step"
 POOL_LABEL = "tokenworks.dev/node-pool"
 
 ENGINE_ROLE = "engine"
@@ -74,6 +75,15 @@ def node_name(pool: str, index: int) -> str:
     return f"{pool}-{index}"
 
 
-def weights_claim(model: str, weights_digest: str) -> str:
-    """Name of the claim that holds one revision of a model's weights, so that two can coexist."""
-    return f"{model}-weights-{weights_digest[:10]}"
+def weights_claim(model: str, size_gib: int) -> str:
+    """Name of the claim that holds a model's revisions.
+
+    Its size is part of it: a claim cannot shrink, and may grow on some storage only, so another
+    size is another claim, which is filled before the first one goes.
+    """
+    return f"{model}-weights-{size_gib}gi"
+
+
+def weights_revision(revision: str, digest: str) -> str:
+    """Folder of one revision on a volume: for readers the commit, for programs the content."""
+    return f"{revision[:12]}-{digest[:12]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tokenworks.environment.load import LoadedEnvironment, load_environment
-from tokenworks.environment.lock import Lock, read_lock
+from tokenworks.environment.lock import Lock, read_lock, read_stand_ins
 from tokenworks.hosts.beside import read_host_files
 from tokenworks.plan.resolve import resolve
 from tokenworks.plan.types import Plan
@@ -16,7 +16,11 @@ def plan_environment(workspace: Workspace, name: str) -> Plan:
     Raises:
         ConfigError: with every problem in the files, or every reason against what they ask.
     """
-    return resolve_loaded(load_environment(name, workspace.stacks), read_lock(workspace.stacks))
+    loaded, lock = load_environment(name, workspace.stacks), read_lock(workspace.stacks)
+    if loaded.environment.has_real_node:
+        local = read_stand_ins(workspace.stand_ins(name))
+        lock = lock.model_copy(update={"stand_ins": local})
+    return resolve_loaded(loaded, lock)
 
 
 def resolve_loaded(loaded: LoadedEnvironment, lock: Lock) -> Plan:

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from tokenworks.operations.doctor import Finding
 from tokenworks.operations.stacks import Changes
-from tokenworks.plan.types import Decided, ModelPlan, Plan
+from tokenworks.plan.types import Decided, ModelPlan, Plan, ServerPlan, WeightsPlan
 from tokenworks.report.fleet import (
     advice_table,
     capacity_table,
@@ -150,7 +150,25 @@ def _model_rows(model: ModelPlan) -> Iterable[tuple[str, str, str]]:
         f"{model.weights.total_bytes / 10**9:.1f} GB",
         f"{model.weights.repository} at {model.weights.revision}",
     )
+    yield from _weights_rows(model.weights)
     yield from _decided_rows(model)
+
+
+def _weights_rows(weights: WeightsPlan) -> Iterable[tuple[str, str, str]]:
+    """Where weights come from, and how the volume is filled."""
+    source = weights.populate.source
+    if isinstance(source, ServerPlan):
+        token = ", with a token" if source.token_secret else ""
+        yield "weights source", source.url, f"a server{token}; each path of the manifest below it"
+    else:
+        yield "weights source", f"{source.claim}: {source.folder}", "a volume of the cluster"
+    if weights.populate.reach is not None:
+        reach = weights.populate.reach
+        yield "weights reach", str(reach.value), reach.because
+    for part in (weights, weights.populate):
+        for name, value, because in _decided_rows(part):
+            if name != "reach":
+                yield f"weights {name}", value, because
 
 
 def _decided_rows(part: Any) -> Iterable[tuple[str, str, str]]:

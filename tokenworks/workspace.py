@@ -41,9 +41,18 @@ class Workspace:
         """The policy pack that every update runs."""
         return self.root / "policy" / "tokenworks-policy"
 
+    @property
+    def chosen(self) -> Path:
+        """Name of the environment that was chosen for this machine where nobody named one."""
+        return self.machine / "chosen"
+
     def kubeconfig(self, environment: str) -> Path:
         """Credentials for the local cluster of an environment."""
         return self.machine / environment / "kubeconfig"
+
+    def stand_ins(self, environment: str) -> Path:
+        """The images that were made here for the real node of a local environment."""
+        return self.machine / environment / "images.json"
 
     def certificates(self, environment: str) -> Path:
         """Folder with an environment's local CA and the gateway's certificate."""

@@ -44,7 +44,8 @@ def test_a_file_of_no_bytes_is_called_empty(tmp_path: Path) -> None:
 
 def test_an_unknown_environment_is_told_which_there_are() -> None:
     with pytest.raises(
-        ConfigError, match=r"environment: nowhere is unknown; use one of: example-hosts, local;"
+        ConfigError,
+        match=r"environment: nowhere is unknown; use one of: example-hosts, local, onenode;",
     ):
         load_environment("nowhere", ROOT / "stacks")
 

@@ -85,7 +85,9 @@ def leave(cluster: Checkout, node: str, count: int) -> None:
 
 
 def test_replicas_run_on_nodes_of_their_pool_with_their_gpus(cluster: Checkout) -> None:
-    pods = cluster.get("pods", NAMESPACE, "--selector=tokenworks.dev/model=qwen3-32b")
+    pods = cluster.get(
+        "pods", NAMESPACE, "--selector=tokenworks.dev/model=qwen3-32b,tokenworks.dev/role=engine"
+    )
     assert [gpus(pod) for pod in pods] == [2, 2]
     assert {pod["spec"]["nodeName"].rsplit("-", 1)[0] for pod in pods} == {"h100"}
     assert all(count >= 0 for count in free_gpus(cluster).values())

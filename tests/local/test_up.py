@@ -62,7 +62,7 @@ def test_the_commands_that_explain_prints_are_the_ones_that_work(checkout: Check
 
 
 def test_every_pod_of_ours_is_ready(checkout: Checkout) -> None:
-    pods = checkout.get("pods", "--all-namespaces")
+    pods = checkout.get("pods", "--all-namespaces", "--selector=tokenworks.dev/role!=weights")
     names = sorted(pod["metadata"]["labels"]["tokenworks.dev/role"] for pod in pods)
     assert names == [
         *["engine"] * 4,
@@ -73,6 +73,21 @@ def test_every_pod_of_ours_is_ready(checkout: Checkout) -> None:
     for pod in pods:
         conditions = {c["type"]: c["status"] for c in pod["status"]["conditions"]}
         assert conditions["Ready"] == "True"
+
+
+def test_weights_came_before_the_engines_and_old_ones_went_after(checkout: Checkout) -> None:
+    jobs = {
+        one["metadata"]["name"].rpartition("-")[0]: one for one in checkout.get("jobs", ENGINES)
+    }
+    rollouts = {one["metadata"]["name"]: one for one in checkout.get("deployments", ENGINES)}
+    assert len(jobs) == 2 * len(rollouts)
+    for model, rollout in rollouts.items():
+        filled, collected = (jobs[f"{model}-{step}"] for step in ("populate", "collect"))
+        began = rollout["metadata"]["creationTimestamp"]
+        assert filled["status"]["completionTime"] <= began
+        assert began <= collected["metadata"]["creationTimestamp"]
+        for job in (filled, collected):
+            assert job["status"]["succeeded"] == 1
 
 
 def test_the_doctor_finds_everything_well(checkout: Checkout) -> None:
@@ -125,10 +140,19 @@ def test_what_no_policy_opens_is_closed(checkout: Checkout) -> None:
         "rate-limit-to-store",
         "rate-limit-store-from-rate-limit",
         "llama-3-1-8b-instruct-from-gateway",
+        "llama-3-1-8b-instruct-weights-old-to-nobody",
+        "llama-3-1-8b-instruct-weights-to-source",
         "qwen3-32b-from-gateway",
+        "qwen3-32b-weights-old-to-nobody",
+        "qwen3-32b-weights-to-source",
     }
-    for (namespace, _), spec in policies.items():
-        if namespace == ENGINES_NAMESPACE:
+    for (namespace, name), spec in policies.items():
+        if "-weights-" in name:
+            assert spec["policyTypes"] == ["Ingress", "Egress"]
+            assert "ingress" not in spec
+            step = spec["podSelector"]["matchLabels"]["tokenworks.dev/step"]
+            assert (step == "populate") is ("egress" in spec)
+        elif namespace == ENGINES_NAMESPACE:
             assert spec["policyTypes"] == ["Ingress"]
             (rule,) = spec["ingress"]
             (source,) = rule["from"]
@@ -180,7 +204,7 @@ def test_pods_reach_the_api_server_with_no_token(checkout: Checkout) -> None:
 
 
 def test_weights_are_mounted_read_only_and_checked_before_the_engine(checkout: Checkout) -> None:
-    for pod in checkout.get("pods", ENGINES):
+    for pod in checkout.get("pods", ENGINES, "--selector=tokenworks.dev/role=engine"):
         (gate,) = pod["spec"]["initContainers"]
         (engine,) = pod["spec"]["containers"]
         assert gate["command"][:2] == ["python3", "/etc/weights-gate/verify.py"]
@@ -195,10 +219,15 @@ def test_weights_are_mounted_read_only_and_checked_before_the_engine(checkout: C
 
 def test_the_manifest_in_the_cluster_is_the_one_in_the_checkout(checkout: Checkout) -> None:
     maps = checkout.get("configmaps", ENGINES, "--selector=tokenworks.dev/role=weights")
-    found = {}
-    for one in maps:
-        manifest = json.loads(one["data"]["manifest.json"])
-        found[manifest["repository"]] = {f["path"]: f["sha256"] for f in manifest["files"]}
-    for file in Path(checkout.path, "stacks", "weights").glob("*.json"):
-        content = json.loads(file.read_text("utf-8"))
-        assert found[content["repository"]] == {f["path"]: f["sha256"] for f in content["files"]}
+    texts = [text for one in maps if (text := one["data"].get("manifest.json"))]
+    found = [json.loads(text) for text in texts]
+    assert len(found) == 2 * 2  # for the gate and for the Job, of both models
+    committed = {
+        content["revision"]: content
+        for file in Path(checkout.path, "stacks", "weights").glob("*.json")
+        if (content := json.loads(file.read_text("utf-8")))
+    }
+    for manifest in found:
+        content = committed[manifest["revision"]]
+        assert manifest["repository"] == content["repository"]
+        assert manifest["files"] == content["files"]

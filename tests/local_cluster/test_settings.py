@@ -35,7 +35,7 @@ def test_everything_lies_under_the_environments_folder(tmp_path: Path) -> None:
 
 def written(tmp_path: Path) -> str:
     programs = {name: Path("/opt/with space, comma", name) for name in PROGRAMS}
-    return settings(Layout.of("local", tmp_path), ports_of(20000), programs)
+    return settings(Layout.of("local", tmp_path), ports_of(20000), programs, {})
 
 
 def documents(text: str) -> list[dict[str, object]]:

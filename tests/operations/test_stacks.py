@@ -52,5 +52,13 @@ def test_a_failure_shows_diagnostics_and_policies_without_progress_and_counts() 
     assert "updating" not in text
 
 
+def test_policies_are_shown_wherever_they_stand() -> None:
+    before, rest = REPORT.split("Diagnostics:")
+    diagnosed, policies = rest.split("Policies:")
+    judged, counts = policies.split("Resources:")
+    moved = f"{before}Policies:{judged}Diagnostics:{diagnosed}Resources:{counts}"
+    assert diagnostics(moved) == diagnostics(REPORT)
+
+
 def test_a_failure_without_diagnostics_is_shown_whole() -> None:
     assert diagnostics("error: no stack") == "error: no stack"

@@ -14,8 +14,8 @@ import pytest
 from tests.cluster_fixtures import toolbox
 from tokenworks.toolchain.build import Builder
 from tokenworks.toolchain.cache import Cache
-from tokenworks.toolchain.catalogue import Module, Package
 from tokenworks.toolchain.golang import find_go
+from tokenworks.toolchain.kinds import Module, Package
 from tokenworks.toolchain.news import Progress
 from tokenworks.toolchain.running import Commands
 

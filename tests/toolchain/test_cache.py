@@ -10,7 +10,8 @@ import pytest
 from tests.toolchain.conftest import SMALL
 from tokenworks.errors import OperationError
 from tokenworks.toolchain.cache import Cache, cache_key, publish, read_sources, try_lock
-from tokenworks.toolchain.catalogue import MODULES, Borrowed
+from tokenworks.toolchain.catalogue import MODULES
+from tokenworks.toolchain.kinds import Borrowed
 from tokenworks.toolchain.toolbox import tools_folder
 
 

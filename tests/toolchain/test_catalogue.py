@@ -19,15 +19,15 @@ from tokenworks.toolchain.catalogue import (
     MINIMUM_GO,
     MODULE,
     MODULES,
+    NODE_TOOLS,
     TOOL,
     TOOLS,
     WHEELS,
-    Module,
-    Wheel,
     modules_of,
     with_partners,
 )
 from tokenworks.toolchain.golang import REQUIREMENTS
+from tokenworks.toolchain.kinds import Module, Wheel
 from tokenworks.toolchain.toolbox import tools_folder
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -139,5 +139,5 @@ def test_every_file_that_pins_a_wheel_is_known() -> None:
 
 
 def test_bringing_an_environment_up_needs_no_tool_of_the_gateway_on_loopback() -> None:
-    groups = (ENVIRONMENT_TOOLS, GATEWAY_TOOLS, BENCHMARK_TOOLS)
+    groups = (ENVIRONMENT_TOOLS, GATEWAY_TOOLS, BENCHMARK_TOOLS, NODE_TOOLS)
     assert sorted(name for group in groups for name in group) == sorted(TOOL)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tokenworks.toolchain.catalogue import TOOL, TOOLS
+from tokenworks.toolchain.catalogue import (
+    TOOL,
+    TOOLS,
+)
 from tokenworks.toolchain.decide import (
     Sighting,
     State,

@@ -14,7 +14,11 @@ from tokenworks.errors import OperationError
 from tokenworks.toolchain import TOOLS, Progress, State, Toolbox, ToolStatus, ensure, inspect
 from tokenworks.toolchain.build import published
 from tokenworks.toolchain.cache import Cache
-from tokenworks.toolchain.catalogue import MODULE, TOOL, Module
+from tokenworks.toolchain.catalogue import (
+    MODULE,
+    TOOL,
+)
+from tokenworks.toolchain.kinds import Module
 from tokenworks.toolchain.toolbox import tools_folder
 
 CLUSTER = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")

@@ -12,7 +12,10 @@ from tests.toolchain.conftest import Pretend
 from tokenworks.errors import OperationError
 from tokenworks.toolchain import State, ToolStatus, ensure, inspect
 from tokenworks.toolchain.cache import Cache
-from tokenworks.toolchain.catalogue import TOOL, WHEEL
+from tokenworks.toolchain.catalogue import (
+    TOOL,
+    WHEEL,
+)
 from tokenworks.toolchain.news import Progress
 from tokenworks.toolchain.running import Commands
 from tokenworks.toolchain.toolbox import tools_folder

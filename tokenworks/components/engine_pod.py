@@ -7,8 +7,8 @@ from typing import Any
 
 import pulumi
 
-from tokenworks.components.workload import RESTRICTED, restricted_pod
-from tokenworks.naming import GPU_RESOURCE, GPU_TAINT_VALUE, POOL_LABEL
+from tokenworks.components.workload import ON_GPU_NODES, RESTRICTED, restricted_pod
+from tokenworks.naming import GPU_RESOURCE, POOL_LABEL
 from tokenworks.plan.model import CACHE_MOUNT, CONFIG_MOUNT
 from tokenworks.plan.spread import ENGINE_SPREAD
 from tokenworks.plan.types import ModelPlan, Probe
@@ -39,14 +39,7 @@ def engine_pod(
         **({"runtime_class_name": runtime_class} if runtime_class else {}),
         "termination_grace_period_seconds": model.termination_grace_seconds.value,
         "node_selector": {POOL_LABEL: model.node_pool, "nvidia.com/gpu.product": model.gpu_product},
-        "tolerations": [
-            {
-                "key": GPU_RESOURCE,
-                "operator": "Equal",
-                "value": GPU_TAINT_VALUE,
-                "effect": "NoSchedule",
-            }
-        ],
+        "tolerations": ON_GPU_NODES,
         "init_containers": [_gate(model)],
         "containers": [_engine(model)],
         "volumes": _volumes(model, config, weights_claim, weights_gate),
@@ -63,7 +56,8 @@ def _gate(model: ModelPlan) -> dict[str, Any]:
             "python3",
             f"{GATE_MOUNT}/{GATE_SCRIPT}",
             f"{GATE_MOUNT}/{GATE_MANIFEST}",
-            model.weights.mount_path,
+            model.weights.path,
+            str(model.weights_gate_threads.value),
         ],
         "security_context": RESTRICTED,
         "resources": {

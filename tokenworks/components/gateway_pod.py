@@ -15,6 +15,8 @@ from tokenworks.render_gateway import GATEWAY_MOUNTS, drain_command, envoy_argum
 
 GATEWAY_USER = 101
 """The ``envoy`` user of the official image."""
+NETWORK_SECONDS = 10
+"""How long a gateway waits for an engine that lets it in; where none runs it starts after that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +76,7 @@ def _envoy(plan: GatewayPlan, pods: GatewayPods, mounts: Mapping[str, str]) -> d
     return {
         "name": "envoy",
         "image": plan.image.reference,
-        "command": list(_command(pods.file_descriptors.value)),
+        "command": list(_command(plan, pods.file_descriptors.value)),
         "args": list(envoy_arguments(plan)),
         "ports": [
             {"name": HTTPS_PORT_NAME, "container_port": plan.tls_port},
@@ -93,10 +95,23 @@ def _envoy(plan: GatewayPlan, pods: GatewayPods, mounts: Mapping[str, str]) -> d
     }
 
 
-def _command(file_descriptors: int) -> tuple[str, ...]:
-    """Envoy, on condition that the node allows as many open files as its connections need.
+def _command(plan: GatewayPlan, file_descriptors: int) -> tuple[str, ...]:
+    """Envoy, where the node allows enough open files, and once a new pod's network is there.
 
-    Kubernetes has no field for that. Envoy raises its own limit as far as the node allows, so only
-    a node that allows too few has to be refused: there bash names the limit and ends.
+    Kubernetes has no field for open files. Envoy raises its own limit as far as the node allows, so
+    only a node that allows too few has to be refused: there bash names the limit and ends.
+
+    NetworkPolicies learn of a new pod a second or two after it started. Envoy would meanwhile be
+    refused by every engine, count them as broken until it asks again, and be ready without one.
     """
-    return ("bash", "-c", f'ulimit -Sn {file_descriptors} && exec envoy "$@"', "envoy")
+    places = " ".join(f"{model.host}/{model.port}" for model in plan.models)
+    wait = (
+        f"while ((SECONDS < {NETWORK_SECONDS})); do for place in {places}; do "
+        'timeout 1 bash -c ": </dev/tcp/$place" 2>/dev/null && break 2; done; sleep 0.2; done'
+    )
+    return (
+        "bash",
+        "-c",
+        f'ulimit -Sn {file_descriptors} && {{ {wait}; exec envoy "$@"; }}',
+        "envoy",
+    )

@@ -87,6 +87,8 @@ class ModelServer(Workload):
                         "max_unavailable": rollout.max_unavailable,
                     },
                 },
+                # A new replica counts once gateways know of it; until then an old one stays.
+                "min_ready_seconds": model.drain_seconds.value,
                 "progress_deadline_seconds": model.progress_deadline_seconds.value,
                 "revision_history_limit": 3,
                 "template": {

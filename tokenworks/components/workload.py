@@ -9,6 +9,7 @@ import pulumi
 from pulumi_kubernetes.networking.v1 import NetworkPolicy
 from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
 
+from tokenworks.naming import GPU_RESOURCE, GPU_TAINT_VALUE
 from tokenworks.plan.gateway_pods import PodProbe, PodProbes
 from tokenworks.plan.spread import SpreadPlan
 
@@ -18,6 +19,11 @@ RESTRICTED = {
     "read_only_root_filesystem": True,
 }
 """Security context of every container, under Pod Security ``restricted``."""
+
+ON_GPU_NODES = [
+    {"key": GPU_RESOURCE, "operator": "Equal", "value": GPU_TAINT_VALUE, "effect": "NoSchedule"}
+]
+"""Tolerations of what may run beside GPUs."""
 
 DNS_PORT = 53
 WAIT_FOR = "pulumi.com/waitFor"

@@ -33,7 +33,7 @@ def read_client_ca(file: Path) -> str:
         if not _is_authority(certificate):
             name = certificate.subject.rfc4514_string()
             reason = f"holds a certificate of no authority (number {number}, {name})"
-            raise _refuse(reason, "give those that sign callers' certificates, not callers' own")
+            raise _refuse(reason, "give the authorities that sign, not what they signed")
     return "".join(one.public_bytes(Encoding.PEM).decode() for one in certificates)
 
 

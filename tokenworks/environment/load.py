@@ -26,9 +26,9 @@ from tokenworks.errors import ConfigError, Problem
 
 SUFFIX = ".yaml"
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
-_SECRET_PLACES = {"api_keys", "credential", "private_key", "key_file", "kubeconfig"}
+_SECRET_PLACES = {"api_keys", "credential", "token", "private_key", "key_file", "kubeconfig"}
 """Keys that name a secret or its file, where somebody may have written the secret itself."""
-RESERVED_NAMES = ("env", "passphrase", "state")
+RESERVED_NAMES = ("chosen", "env", "passphrase", "state")
 """Names of what lies beside the environments' own folders in ``.tokenworks``."""
 
 
@@ -41,6 +41,7 @@ class LoadedEnvironment:
     manifests: dict[str, Manifest]
     load_tests: dict[str, LoadTest]
     model_files: dict[str, ModelFiles]
+    source_authorities: dict[str, str]
     jwks: str | None
     client_ca: str | None
     source: YamlSource
@@ -70,6 +71,7 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
     manifests = _manifests(environment, source, problems)
     load_tests = _load_tests(environment, source, problems)
     model_files = _model_files(environment, source, problems)
+    authorities = _source_authorities(environment, source, problems)
     jwks, client_ca = _gateway_files(environment.gateway, source, problems)
     problems += platform_problems(environment, source)
     if problems:
@@ -80,6 +82,7 @@ def load_environment(name: str, stacks: Path) -> LoadedEnvironment:
         manifests=manifests,
         load_tests=load_tests,
         model_files=model_files,
+        source_authorities=authorities,
         jwks=jwks,
         client_ca=client_ca,
         source=source,
@@ -170,6 +173,8 @@ def _shown(path: KeyPath, value: Any) -> str | None:
     if _SECRET_PLACES & set(path):
         return None
     text = repr(value) if isinstance(value, str) else str(value)
+    if "source" in path and ("@" in text or "?" in text):
+        return None  # an address with a password or a signature
     if isinstance(value, (dict, list)):
         text = f"a {'section' if isinstance(value, dict) else 'list'} here"
     return text if len(text) <= 80 else f"{text[:77]}..."
@@ -259,6 +264,31 @@ def _model_files(
 
     named = [model.weights.config for model in environment.models]
     return _files(environment, source, problems, ("weights", "config"), named, read)
+
+
+def _source_authorities(
+    environment: Environment, source: YamlSource, problems: list[Problem]
+) -> dict[str, str]:
+    """Who signs the certificates of the servers that weights come from, by model."""
+
+    def read(_: Model, file: Path) -> str:
+        return read_client_ca(file)
+
+    sources = [model.weights.source for model in environment.models]
+    kinds = ["hub" if one.hub else "http" for one in sources]
+    named = [one.server.ca if one.server else None for one in sources]
+    return {
+        name: text
+        for kind in ("hub", "http")
+        for name, text in _files(
+            environment,
+            source,
+            problems,
+            ("weights", "source", kind, "ca"),
+            [file if its == kind else None for its, file in zip(kinds, named, strict=True)],
+            read,
+        ).items()
+    }
 
 
 Read = TypeVar("Read")

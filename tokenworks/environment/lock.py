@@ -25,15 +25,43 @@ class LockedImage(Section):
     read_on: datetime.date
 
 
+class StandIn(Section):
+    """An image made on this machine that a local node runs in place of a locked one."""
+
+    instead_of: Annotated[str, Field(min_length=1)]
+    repository: Annotated[str, Field(min_length=1)]
+    digest: Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+class StandIns(Section):
+    """Every image that was made on this machine for one environment."""
+
+    images: tuple[StandIn, ...]
+
+
 class Lock(Section):
-    """Every image that may be deployed."""
+    """Every image that may be deployed, and what runs in its place on a local node."""
 
     images: tuple[LockedImage, ...]
+    stand_ins: tuple[StandIn, ...] = ()
 
     def find(self, repository: str, tag: str) -> LockedImage | None:
-        """The locked image for a tag, if there is one."""
+        """The image that is deployed for a locked tag, if the tag is locked."""
         matches = (i for i in self.images if (i.repository, i.tag) == (repository, tag))
-        return next(matches, None)
+        locked = next(matches, None)
+        local = next((one for one in self.stand_ins if one.instead_of == repository), None)
+        if locked is None or local is None:
+            return locked
+        return locked.model_copy(
+            update={"repository": local.repository, "digest": local.digest, "source": "made here"}
+        )
+
+
+def read_stand_ins(file: Path) -> tuple[StandIn, ...]:
+    """The images that were made here; none where there is no such file."""
+    if not file.exists():
+        return ()
+    return StandIns.model_validate_json(file.read_text("utf-8")).images
 
 
 def read_lock(stacks: Path) -> Lock:

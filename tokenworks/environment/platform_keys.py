@@ -27,6 +27,7 @@ def platform_problems(environment: Environment, source: YamlSource) -> list[Prob
         path: KeyPath = ("node_pools", index)
         problems += _of_section(pool, path, _POOL_KEYS, platform, source)
         problems += shape_problems(pool, path, platform, source)
+    problems += _real_pools(environment, source)
     problems += _doubled_machines(environment.node_pools, source)
     problems += _missing_files(environment, source)
     problems += issuer_problems(environment, source)
@@ -54,6 +55,25 @@ def _of_section(
                 reason=f"is not a key of platform {platform}",
                 remedy=f"remove it, or use platform {_platform_of(key, keys)}",
             )
+
+
+def _real_pools(environment: Environment, source: YamlSource) -> Iterator[Problem]:
+    """This machine can be one node, and only of an environment that it makes itself."""
+    first: str | None = None
+    for index, pool in enumerate(environment.node_pools):
+        if not pool.real:
+            continue
+        path: KeyPath = ("node_pools", index, "real")
+        if environment.platform != "simulated":
+            reason, remedy = f"is not for platform {environment.platform}", "remove it"
+        elif first is not None:
+            reason, remedy = f"is true of {first}, too", "make one pool real"
+        elif pool.nodes != 1:
+            reason, remedy = f"stands beside nodes: {pool.nodes}", "write nodes: 1"
+        else:
+            first = pool.name
+            continue
+        yield source.problem(path, given="true", reason=reason, remedy=remedy)
 
 
 def _missing(section: Section, path: KeyPath, source: YamlSource) -> Problem:

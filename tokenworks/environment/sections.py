@@ -33,6 +33,7 @@ from tokenworks.environment.values import (
     Switch,
     UserName,
 )
+from tokenworks.environment.weights_source import HubSource, WeightsSource
 from tokenworks.facts.gpus import find_gpu
 from tokenworks.facts.instances import Instance, instances, machine
 
@@ -77,6 +78,11 @@ class NodePool(Section):
     )
     nodes: Count | None = Field(
         default=None, description="Number of nodes; on platform hosts the machines are listed."
+    )
+    real: Switch = Field(
+        default=False,
+        description="Whether the one node of this pool really runs its pods, on this machine: only "
+        "its GPUs, processors and memory are pretended; on platform simulated.",
     )
     driver_version: ExactVersion | None = Field(
         default=None,
@@ -145,6 +151,11 @@ class Weights(Section):
         default=None,
         description="The model's config.json, or a folder with it and its "
         "model.safetensors.index.json, beside this file; left out, the shipped shapes are taken.",
+    )
+    source: WeightsSource = Field(
+        default=WeightsSource(hub=HubSource()),
+        description="Where the volume that engines read is filled from; left out, the public hub.",
+        json_schema_extra={"default": {"hub": {}}},
     )
 
 
@@ -219,11 +230,24 @@ class Model(Section):
     )
 
 
+Previous = Annotated[int, Field(strict=True, ge=0, le=100)]
+
+
 class WeightsStorage(Section):
     """Where weights are read from, and how fast."""
 
     read_mib_per_second: Count = Field(
         description="Read rate that one node really sees, measured; start-up follows from it."
+    )
+    download_mib_per_second: Count | None = Field(
+        default=None,
+        description="Rate at which files arrive from their source, measured; left out, half of a "
+        "line of 1 Gbit/s. The time that filling a volume may take follows from it.",
+    )
+    previous_revisions: Previous = Field(
+        default=1,
+        description="Revisions of a model that stay on its volume beside the served one, for a way "
+        "back without a download.",
     )
 
 
@@ -327,7 +351,8 @@ class Cluster(Section):
 
     kubeconfig: OwnFile = Field(description="Path of the credentials of the cluster.")
     weights_storage_class: ClassName = Field(
-        description="StorageClass whose volumes many nodes can read; weights lie there."
+        description="StorageClass whose volumes many nodes can mount at once, one of them to write "
+        "(ReadWriteMany); weights lie there."
     )
     load_balancer_class: ClassName = Field(
         description="Class of internal load balancers, such as kube-vip.io/kube-vip-class."
@@ -369,3 +394,8 @@ class Environment(Section):
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
     gateway: Gateway
     cost: Cost | None = Field(default=None, description="Prices, and what is paid beside nodes.")
+
+    @property
+    def has_real_node(self) -> bool:
+        """Whether this machine itself is one of the nodes."""
+        return any(pool.real for pool in self.node_pools)

@@ -12,7 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSch
 from pydantic_core import PydanticCustomError
 
 
-def _pattern(regex: str, reason: str, remedy: str) -> Callable[[str], str]:
+def matching(regex: str, reason: str, remedy: str) -> Callable[[str], str]:
+    """A check of text against an expression, which refuses with a reason and a remedy."""
     compiled = re.compile(regex)
 
     def check(value: str) -> str:
@@ -31,7 +32,7 @@ Name = Annotated[
     Strict(),
     Field(json_schema_extra={"pattern": "^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$"}),
     AfterValidator(
-        _pattern(
+        matching(
             r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?",
             "is not a usable name",
             "use up to 40 lower-case letters, digits and hyphens, starting with a letter",
@@ -43,7 +44,7 @@ Repository = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*",
             "is not a model repository",
             "write organisation/name, such as meta-llama/Llama-3.1-8B-Instruct",
@@ -56,7 +57,7 @@ Revision = Annotated[
     Strict(),
     Field(json_schema_extra={"pattern": "^[0-9a-f]{40}$"}),
     AfterValidator(
-        _pattern(
+        matching(
             r"[0-9a-f]{40}",
             "is not a pinned revision",
             "write the 40 hexadecimal digits of the commit; branches and tags move",
@@ -68,7 +69,7 @@ ExactVersion = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"[0-9]+\.[0-9]+(\.[0-9]+)?[0-9A-Za-z.+-]*",
             "is not an exact version",
             "write one version such as 1.2.1, without range, wildcard or leading v",
@@ -80,7 +81,7 @@ Hostname = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+",
             "is not a host name",
             "write a full lower-case DNS name such as inference.example.com",
@@ -92,7 +93,7 @@ RelativePath = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"(?!/)(?!.*(^|/)\.\.(/|$))[\w./-]+",
             "is not a path below the environment file",
             "write it relative to the folder of the environment file, not above it",
@@ -104,7 +105,7 @@ SecretKey = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"[a-z][a-z0-9-]{0,62}",
             "is not the name of a Pulumi secret",
             "write the configuration key that holds the secret, never the secret itself",
@@ -116,7 +117,7 @@ NodeName = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
             "is not the name of a Kubernetes node",
             "write it as `kubectl get nodes` prints it",
@@ -129,7 +130,7 @@ Address = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7}",
             "is not an address",
             "write a host name or an IP address, without user and port",
@@ -141,7 +142,7 @@ JumpHost = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"([a-z_][a-z0-9_-]{0,31}@)?[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?(:[0-9]{1,5})?",
             "is not a jump host",
             "write user@host:port; user and port may be left out",
@@ -153,7 +154,7 @@ UserName = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"[a-z_][a-z0-9_-]{0,31}",
             "is not a user name",
             "write the account that may use sudo without a password",
@@ -166,7 +167,7 @@ OwnFile = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"(~/|/)[\w./@+-]+",
             "is not the path of a file on this machine",
             "write an absolute path or one that starts with ~/, never the content",
@@ -178,7 +179,7 @@ LockName = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"[a-z0-9][a-z0-9.-]{0,62}",
             "is not the name of a host lock",
             "write the name of a file in hosts/ beside this file, without .yaml",
@@ -190,7 +191,7 @@ ClassName = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"[a-z0-9]([-a-z0-9./]{0,251}[a-z0-9])?",
             "is not the name of a class",
             "write it as the cluster knows it",
@@ -226,7 +227,7 @@ HttpsUrl = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"https://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:\d+)?(/[\w./~-]*)?",
             "is not an https address",
             "write it as https://login.example.com, exactly as the issuer does",
@@ -238,7 +239,7 @@ UrlPath = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(r"(/[\w.~-]+)+", "is not a path", "write it as /v1, without a slash at the end")
+        matching(r"(/[\w.~-]+)+", "is not a path", "write it as /v1, without a slash at the end")
     ),
 ]
 
@@ -246,7 +247,7 @@ Claim = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"[A-Za-z][A-Za-z0-9_-]*(\.[A-Za-z][A-Za-z0-9_-]*)*",
             "is not the name of a claim",
             "write its name, such as tenant, with dots between nested names",
@@ -324,7 +325,7 @@ Currency = Annotated[
     Strict(),
     Field(json_schema_extra={"pattern": "^[A-Z]{3}$"}),
     AfterValidator(
-        _pattern(
+        matching(
             r"[A-Z]{3}",
             "is not a currency",
             "write its three capital letters, such as USD or EUR",

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, Strict
 
 from tokenworks.environment.json_file import read_json, refused
 from tokenworks.environment.section import Section
-from tokenworks.environment.values import RelativePath, Repository, Revision
+from tokenworks.environment.values import Repository, Revision, matching
 
 Sha256 = Annotated[str, Field(strict=True, pattern=r"^[0-9a-f]{64}$")]
+
+_PART = r"(?!\.{1,2}(/|$))[^/\\\x00-\x1f\x7f]+"
+FilePath = Annotated[
+    str,
+    Strict(),
+    AfterValidator(
+        matching(
+            rf"{_PART}(/{_PART})*",
+            "is no path below the model's folder",
+            "write it relative to that folder, without . and .., and with / between names",
+        )
+    ),
+]
 
 
 class WeightFile(Section):
     """One file: its path below the model's folder, its size in bytes, its sum."""
 
-    path: RelativePath
+    path: FilePath
     bytes: Annotated[int, Field(strict=True, ge=0)]
     sha256: Sha256
 
@@ -62,7 +75,7 @@ def read_manifest(file: Path, *, repository: str, revision: str) -> Manifest:
     Raises:
         ConfigError: missing, unreadable, incomplete, or of other weights than asked for.
     """
-    missing = "create it with path, size and sum of every file"
+    missing = f"make it with `tokenworks lock weights {repository} {revision}`"
     manifest = read_json(file, Manifest, missing=missing)
     if (manifest.repository, manifest.revision) != (repository, revision):
         described = f"{manifest.repository} at {manifest.revision}"
@@ -71,4 +84,7 @@ def read_manifest(file: Path, *, repository: str, revision: str) -> Manifest:
     doubled = sorted({path for path in paths if paths.count(path) > 1})
     if doubled:
         raise refused(f"lists {doubled[0]} twice", "keep one entry for each file")
+    folders = {str(folder) for path in paths for folder in PurePosixPath(path).parents}
+    if both := sorted(folders & set(paths)):
+        raise refused(f"lists {both[0]} as a file and a folder", "correct the paths")
     return manifest

@@ -17,10 +17,10 @@ from tokenworks.errors import OperationError
 from tokenworks.files import exclusive, remove, write_whole
 from tokenworks.local_cluster.health import not_ready, unwell
 from tokenworks.local_cluster.launch import Launch
-from tokenworks.local_cluster.layout import COMPONENTS, Layout
+from tokenworks.local_cluster.layout import COMPONENTS, GATEWAY_OFFSET, Layout
 from tokenworks.local_cluster.ports import Reservations, is_free, ports_of
 from tokenworks.local_cluster.processes import end, running
-from tokenworks.local_cluster.settings import PROGRAMS, kubeconfig, settings
+from tokenworks.local_cluster.settings import PROGRAMS, egress, kubeconfig, settings
 from tokenworks.toolchain import Toolbox
 from tokenworks.toolchain.cache import Cache
 
@@ -91,9 +91,16 @@ class LocalCluster:
     """
 
     def __init__(
-        self, environment: str, root: Path, *, environ: Mapping[str, str] = os.environ
+        self,
+        environment: str,
+        root: Path,
+        *,
+        node_proxy: Path | None = None,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
+        """``node_proxy`` is the socket through which the API server reaches a real node."""
         self._layout = Layout.of(environment, root)
+        self._node_proxy = node_proxy
         self._reservations = Reservations(Cache.of(environ).root)
 
     @property
@@ -157,7 +164,8 @@ class LocalCluster:
             record = self._record()
             block = self._reservations.reserve(layout.cluster, record.block if record else None)
             ports = ports_of(block)
-            text = settings(layout, ports, {name: toolbox.path(name) for name in PROGRAMS})
+            programs = {name: toolbox.path(name) for name in PROGRAMS}
+            text = settings(layout, ports, programs, self._api_server_arguments())
             because = self._why_start(record, text, ports)
             created = record is None or not record.complete
             if because:
@@ -165,6 +173,28 @@ class LocalCluster:
                 self._start(toolbox, report, text, block)
             write_whole(layout.kubeconfig, kubeconfig(layout, ports["kube_apiserver"]))
         return Started(created=created, started=bool(because), because=because or "it runs")
+
+    def _api_server_arguments(self) -> dict[str, str]:
+        """What the API server is told beside the rest, and the file that it names."""
+        if self._node_proxy is None:
+            return {}
+        write_whole(self._layout.egress, egress(self._node_proxy))
+        return {"egress-selector-config-file": str(self._layout.egress)}
+
+    def ports(self) -> Mapping[str, int]:
+        """The ports of a cluster that was started, and that of the gateway of its real node.
+
+        Raises:
+            OperationError: there is none.
+        """
+        record = self._record()
+        if record is None:
+            raise OperationError(
+                f"the cluster of {self._layout.environment}",
+                reason="was never started",
+                remedy=f"run `tokenworks up {self._layout.environment}`",
+            )
+        return {**ports_of(record.block), "gateway": record.block + GATEWAY_OFFSET}
 
     def _why_start(self, record: Record | None, text: str, ports: Mapping[str, int]) -> str:
         """Why the cluster must be started, or nothing when it runs as it should."""

@@ -56,6 +56,9 @@ PORTS: Final = (
 )
 """What a cluster listens on, in the order of its block of ports."""
 
+GATEWAY_OFFSET: Final = len(PORTS)
+"""The port after those is the gateway's, where a real node serves one."""
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -108,6 +111,11 @@ class Layout:
     def config(self) -> Path:
         """What kwokctl is told."""
         return self.cluster / "config.yaml"
+
+    @property
+    def egress(self) -> Path:
+        """How the API server reaches a real node, where there is one."""
+        return self.cluster / "egress.yaml"
 
     @property
     def record(self) -> Path:

@@ -23,18 +23,44 @@ PROGRAMS: Final = (
 """The tools that the settings name; kwokctl itself reads them."""
 
 
-def settings(layout: Layout, ports: Mapping[str, int], programs: Mapping[str, Path]) -> str:
+def settings(
+    layout: Layout,
+    ports: Mapping[str, int],
+    programs: Mapping[str, Path],
+    api_server_arguments: Mapping[str, str],
+) -> str:
     """The file that kwokctl creates the cluster from: the control plane, and what is simulated."""
     # It writes YAML and JSON, no page: there is nothing to escape but what `tojson` does.
     templates = Environment(  # noqa: S701
-        loader=FileSystemLoader(TEMPLATES), undefined=StrictUndefined, keep_trailing_newline=True
+        loader=FileSystemLoader(TEMPLATES),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
     )
     cluster = templates.get_template("cluster.yaml.j2").render(
         ports=ports,
         programs={name: str(path) for name, path in programs.items()},
         pki=str(layout.pki),
+        api_server_arguments=api_server_arguments,
     )
     return f"{cluster}---\n{(TEMPLATES / 'stages.yaml').read_text()}"
+
+
+def egress(proxy: Path) -> str:
+    """How the API server reaches kubelets and pods: through a socket that somebody else serves.
+
+    The format is ``EgressSelectorConfiguration`` of k8s.io/apiserver v0.35, pkg/apis/apiserver.
+    """
+    connection = {
+        "proxyProtocol": "HTTPConnect",
+        "transport": {"uds": {"udsName": str(proxy)}},
+    }
+    content = {
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [{"name": "cluster", "connection": connection}],
+    }
+    return f"{json.dumps(content, indent=2)}\n"
 
 
 def kubeconfig(layout: Layout, port: int) -> str:

@@ -19,8 +19,8 @@ def by_hand(workspace: Workspace, environment: str, platform: str, verb: str) ->
     return "\n".join([_source(workspace), *commands])
 
 
-def next_steps(workspace: Workspace, plan: Plan) -> str:
-    """What to look at once an environment is up."""
+def next_steps(workspace: Workspace, plan: Plan, request: str | None) -> str:
+    """What to look at once an environment is up; ``request`` is a command that gets an answer."""
     environment = plan.environment
     local = workspace.kubeconfig(environment)
     kubeconfig = plan.cluster.kubeconfig if plan.cluster else local
@@ -32,6 +32,7 @@ def next_steps(workspace: Workspace, plan: Plan) -> str:
             "  pulumi stack ls",
             f"  tokenworks doctor {environment}",
             f"  tokenworks down {environment}",
+            *(("A streamed answer:", request) if request else ()),
         ]
     )
 

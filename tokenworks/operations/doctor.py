@@ -10,6 +10,7 @@ from typing import Any
 from tokenworks.errors import TokenworksError
 from tokenworks.local_cluster import ClusterStatus, LocalCluster, State
 from tokenworks.naming import ENVIRONMENT_LABEL, GPU_RESOURCE
+from tokenworks.operations.node import lacks, local_node
 from tokenworks.operations.objects import objects
 from tokenworks.operations.stacks import deployment
 from tokenworks.plan.types import Plan
@@ -34,7 +35,7 @@ class Finding:
 def examine(workspace: Workspace, plan: Plan, tools: tuple[ToolStatus, ...]) -> list[Finding]:
     """Everything about one environment, from tools to pods, without changing anything."""
     cluster, kubeconfig = _any_cluster(workspace, plan)
-    findings = [*_tools(tools), cluster]
+    findings = [*_tools(tools), cluster, *_real_node(workspace, plan)]
     findings += [_stack(workspace, plan.environment, p) for p in PROGRAMS[plan.platform]]
     kubectl = next((tool.path for tool in tools if tool.name == "kubectl"), None)
     if cluster.well and kubectl:
@@ -55,6 +56,21 @@ def _any_cluster(workspace: Workspace, plan: Plan) -> tuple[Finding, Path]:
     seen = f"credentials {'in' if there else 'missing at'} {kubeconfig}"
     remedy = "" if there else "put the cluster's kubeconfig there"
     return Finding(subject="cluster", well=there, seen=seen, remedy=remedy), kubeconfig
+
+
+def _real_node(workspace: Workspace, plan: Plan) -> list[Finding]:
+    """The real node, where there is to be one: whether it runs, or why it cannot."""
+    if plan.real_pool is None:
+        return []
+    pid = local_node(workspace, plan.environment).pid()
+    missing = lacks(workspace)
+    if pid is None and missing:
+        seen = "; ".join(lack.what for lack in missing)
+        remedy = "; ".join(dict.fromkeys(lack.remedy for lack in missing))
+        return [Finding(subject="real node", well=False, seen=seen, remedy=remedy)]
+    seen = "does not run" if pid is None else f"runs as process {pid}"
+    remedy = f"tokenworks up {plan.environment}" if pid is None else ""
+    return [Finding(subject="real node", well=pid is not None, seen=seen, remedy=remedy)]
 
 
 def _tools(tools: tuple[ToolStatus, ...]) -> list[Finding]:
@@ -105,6 +121,7 @@ def _workloads(plan: Plan, kubectl: Path, kubeconfig: Path) -> list[Finding]:
     return [
         *(_node(each) for each in found if each["kind"] == "Node"),
         *(_deployment(each) for each in found if _is_ours(plan, each, "Deployment")),
+        *(_job(each) for each in found if _is_ours(plan, each, "Job")),
         *(_pod(each) for each in found if each["kind"] == "Pod" and _pod_is_unwell(each)),
     ]
 
@@ -137,6 +154,24 @@ def _deployment(deployment: dict[str, Any]) -> Finding:
         remedy=""
         if ready == wanted
         else f"kubectl --namespace {metadata['namespace']} describe pods says why",
+    )
+
+
+def _job(job: dict[str, Any]) -> Finding:
+    """A Job of weights: done, given up, or still at it, which is neither good nor bad."""
+    metadata = job["metadata"]
+    failed = [
+        f"failed: {c.get('message') or c.get('reason', 'no reason given')}"
+        for c in job["status"].get("conditions", [])
+        if c["type"] == "Failed" and c["status"] == "True"
+    ]
+    done = job["status"].get("succeeded", 0) > 0
+    logs = f"kubectl --namespace {metadata['namespace']} logs job/{metadata['name']}"
+    return Finding(
+        subject=f"job {metadata['name']}",
+        well=True if done else (False if failed else None),
+        seen="done" if done else (failed[0] if failed else "is not done yet"),
+        remedy="" if done else f"{logs} says {'why' if failed else 'how far it is'}",
     )
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from tokenworks.environment.sections import Environment
 from tokenworks.errors import OperationError
-from tokenworks.local_cluster import State
+from tokenworks.local_cluster import LocalCluster, State
+from tokenworks.local_node import LocalNode
+from tokenworks.operations.node import forget_node, local_node
 from tokenworks.operations.objects import our_objects
 from tokenworks.operations.session import Session
 from tokenworks.workspace import PROGRAMS, stack_name
@@ -32,18 +34,29 @@ def take_down(session: Session, name: str, environment: Environment) -> None:
         _refuse_leftovers(session, name, kubeconfig, name)
         session.say(f"{name}: no object of it is left; its machines and cluster stay as they are")
         return
-    cluster = session.cluster(name)
+    node = local_node(session.workspace, name) if environment.has_real_node else None
+    cluster = session.cluster(name, has_real_node=node is not None)
     if cluster.status().state is State.ABSENT:
         for stack in existing:
             session.stacks.forget(stack)
             session.say(f"{stack}: forgotten, its cluster is gone")
-        cluster.delete()
+        _delete(session, name, cluster, node)
         return
     cluster.ensure_running(session.toolbox, session.say)
+    if node is not None and node.pid() is None:
+        # Nobody would say of its pods that they have ended.
+        forget_node(session, cluster.kubeconfig, environment)
     _destroy(session, existing)
     _refuse_leftovers(session, name, cluster.kubeconfig, None)
-    cluster.delete()
+    _delete(session, name, cluster, node)
     session.say(f"{name}: no object is left, and its cluster is deleted")
+
+
+def _delete(session: Session, name: str, cluster: LocalCluster, node: LocalNode | None) -> None:
+    if node is not None:
+        node.delete()
+        session.workspace.stand_ins(name).unlink(missing_ok=True)
+    cluster.delete()
 
 
 def _destroy(session: Session, stacks: list[str]) -> None:

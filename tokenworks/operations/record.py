@@ -8,7 +8,7 @@ import pulumi
 
 from tokenworks.check.mocks import record_run
 from tokenworks.check.recording import Recording
-from tokenworks.plan.types import Plan
+from tokenworks.plan.types import Plan, ServerPlan
 from tokenworks.platforms.choice import platform_parts
 from tokenworks.programs.context import Certificate, Context
 from tokenworks.programs.entry import program_of
@@ -22,6 +22,9 @@ def record_environment(workspace: Workspace, plan: Plan) -> dict[str, Recording]
     recordings: dict[str, Recording] = {}
     names = [name for tenant in plan.gateway.tenants for name in tenant.key_secrets]
     names += [api.credential_secret for api in plan.gateway.apis]
+    sources = [model.weights.populate.source for model in plan.models]
+    tokens = [one.token_secret for one in sources if isinstance(one, ServerPlan)]
+    names += [token for token in tokens if token]
     keys = {f"{PROJECT}:{name}": f"{PLACEHOLDER} ({name})" for name in names}
     for program in PROGRAMS[plan.platform]:
         recordings[program] = record_run(

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tokenworks.files import write_whole
 from tokenworks.local_cluster import LocalCluster
+from tokenworks.local_node import LocalNode
 from tokenworks.operations.stacks import Stacks
 from tokenworks.toolchain import ENVIRONMENT_TOOLS, Toolbox, ensure, showing
 from tokenworks.workspace import Workspace
@@ -28,9 +29,11 @@ class Session:
     toolbox: Toolbox
     stacks: Stacks
 
-    def cluster(self, environment: str) -> LocalCluster:
+    def cluster(self, environment: str, *, has_real_node: bool = False) -> LocalCluster:
         """The local cluster of an environment."""
-        return LocalCluster(environment, self.workspace.root)
+        root = self.workspace.root
+        proxy = LocalNode(environment, root).proxy if has_real_node else None
+        return LocalCluster(environment, root, node_proxy=proxy)
 
     def say(self, text: str) -> None:
         """Print one line, as it is."""

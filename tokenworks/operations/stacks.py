@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import socket
 import subprocess
@@ -254,16 +255,14 @@ def _readable(stack: str, what: str) -> Iterator[None]:
 
 
 def diagnostics(report: str) -> str:
-    """The part of Pulumi's output that says what went wrong, without progress and table."""
-    _, found, rest = report.partition("Diagnostics:\n")
-    text = rest if found else report
-    for end in ("\nPolicies:", "\nOutputs:", "\nResources:", "\nDuration:"):
-        head, cut, tail = text.partition(end)
-        keep = end == "\nPolicies:" and cut
-        text = head + (cut + tail.partition("\nResources:")[0] if keep else "")
-        if keep:
-            break
-    return text.strip("\n")
+    """The parts of Pulumi's output that say what went wrong, without progress and table."""
+    parts = _SECTION.split(report)
+    sections = dict(zip(parts[1::2], parts[2::2], strict=True))
+    told = [sections.get("Diagnostics", "")]
+    if "Policies" in sections:
+        told.append(f"Policies:\n{sections['Policies']}")
+    return "\n".join(text.strip("\n") for text in told if text) or parts[0].strip("\n")
 
 
+_SECTION = re.compile(r"^(Diagnostics|Policies|Outputs|Resources|Duration):[^\n]*\n?", re.MULTILINE)
 _BY_HAND = {"preview": "preview", "update": "up", "destroy": "destroy", "refresh": "refresh"}

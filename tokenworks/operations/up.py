@@ -5,23 +5,36 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tokenworks.errors import OperationError
+from tokenworks.files import private_folder
 from tokenworks.local_cluster import LocalCluster, State
 from tokenworks.operations.certificates import ensure_certificate
+from tokenworks.operations.first_request import first_request, write_key_files
 from tokenworks.operations.given_secrets import refuse_missing_secrets
+from tokenworks.operations.node import Ready, join_node, make_ready
 from tokenworks.operations.record import record_environment
 from tokenworks.operations.session import Session
 from tokenworks.operations.stacks import Changes
 from tokenworks.plan.types import Plan
+from tokenworks.planning import plan_environment
 from tokenworks.workspace import PROGRAMS, stack_name
 
 Confirm = Callable[[str], bool]
 
 
-def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> dict[str, Changes]:
-    """Make an environment what its file says; returns what changed in each stack.
+@dataclass(frozen=True, kw_only=True)
+class BroughtUp:
+    """What changed in each stack, and a first request where something really answers."""
+
+    changes: dict[str, Changes]
+    request: str | None
+
+
+def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> BroughtUp:
+    """Make an environment what its file says.
 
     With ``confirm`` each stack's changes are shown first, and nothing happens without a yes.
 
@@ -29,11 +42,18 @@ def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> dict[str,
         ConfigError: a secret that people must give is missing; nothing was changed.
     """
     refuse_missing_secrets(session.stacks, plan)
+    pool = plan.real_pool
+    ready = None if pool is None else _make_node_ready(session, plan.environment)
+    if pool is not None:
+        # Its images are made by now, and are a part of the plan.
+        plan = plan_environment(session.workspace, plan.environment)
     planned = {
         program: len(recording.resources) + 1  # the stack itself is a resource, too
         for program, recording in record_environment(session.workspace, plan).items()
     }
     is_new = _ready_cluster(session, plan, planned, confirm)
+    if pool is not None and ready is not None:
+        join_node(session, plan, pool, ready)
     changes: dict[str, Changes] = {}
     for program in PROGRAMS[plan.platform]:
         stack = stack_name(plan.environment, program)
@@ -45,7 +65,20 @@ def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> dict[str,
             stack, planned=planned[program], refresh=is_new and _has_state(session, stack)
         )
         session.say(f"{stack}: {describe(changes[stack])} ({time.monotonic() - begun:.0f} s)")
-    return changes
+    return BroughtUp(changes=changes, request=_request(session, plan))
+
+
+def _request(session: Session, plan: Plan) -> str | None:
+    if plan.real_pool is None:
+        return None
+    write_key_files(session, plan)
+    port = session.cluster(plan.environment).ports()["gateway"]
+    return first_request(session.workspace, plan, port)
+
+
+def _make_node_ready(session: Session, environment: str) -> Ready:
+    private_folder(session.workspace.machine / environment)
+    return make_ready(session.workspace, environment, session.console)
 
 
 def _ready_cluster(
@@ -56,7 +89,7 @@ def _ready_cluster(
         _find_credentials(plan.cluster.kubeconfig)
         _make_keys(session, plan)
         return False
-    cluster = session.cluster(plan.environment)
+    cluster = session.cluster(plan.environment, has_real_node=plan.real_pool is not None)
     if confirm is not None:
         _ask_about_cluster(session, cluster, plan, planned, confirm)
     _make_certificate(session, plan)

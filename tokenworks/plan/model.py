@@ -8,8 +8,7 @@ from typing import TypedDict
 
 from tokenworks.engines import tensorrt_llm
 from tokenworks.environment.load import LoadedEnvironment
-from tokenworks.environment.weights import Manifest
-from tokenworks.naming import content_hash, weights_claim
+from tokenworks.naming import content_hash
 from tokenworks.plan import sizes
 from tokenworks.plan.candidate import Candidate
 from tokenworks.plan.capacity import Sized
@@ -17,11 +16,11 @@ from tokenworks.plan.case import Case
 from tokenworks.plan.hosts import runtime_class
 from tokenworks.plan.placement import Demand, Room, rollout
 from tokenworks.plan.types import Decided, Image, ModelPlan, Probe, WeightsPlan
+from tokenworks.plan.weights import weights_plan
 from tokenworks.sizing.cold_start import MARGIN_SECONDS, SAFETY, ColdStart
 
 CONFIG_MOUNT = "/etc/engine"
 CONFIG_FILE = "config.yaml"
-MODELS_MOUNT = "/models"
 CACHE_MOUNT = "/cache"
 
 ENDPOINT_REMOVAL_SECONDS = 15
@@ -42,6 +41,7 @@ class _Host(TypedDict):
     scratch_volume_gib: Decided[int]
     weights_gate_cpu_millicores: Decided[int]
     weights_gate_memory_mib: Decided[int]
+    weights_gate_threads: Decided[int]
 
 
 class _Start(TypedDict):
@@ -77,7 +77,7 @@ def model_plan(
     ready = sized.candidate
     model, engine = ready.model, ready.model.engine
     image = _image(ready)
-    weights = _weights(model.name, ready.case.manifest)
+    weights = weights_plan(loaded, model, times)
     config = _config_file(ready, tenants=len(loaded.environment.gateway.tenants))
     room = Room(nodes=ready.pool.size, gpus_per_node=ready.instance.gpu_count)
     return ModelPlan(
@@ -95,7 +95,7 @@ def model_plan(
         replicas=ready.replicas,
         max_batch_size=sizes.max_batch_size(model),
         max_num_tokens=sizes.max_num_tokens(model),
-        command=tensorrt_llm.command(weights.mount_path, f"{CONFIG_MOUNT}/{CONFIG_FILE}"),
+        command=tensorrt_llm.command(weights.path, f"{CONFIG_MOUNT}/{CONFIG_FILE}"),
         config_file=config,
         environment_variables=_environment_variables(),
         port=tensorrt_llm.PORT,
@@ -129,6 +129,7 @@ def _split(ready: Candidate) -> _Split:
 
 def _host(ready: Candidate, weights: WeightsPlan) -> _Host:
     gpu, gpus, instance = ready.gpu, ready.gpus_per_replica, ready.instance
+    threads = sizes.weights_gate_threads(len(weights.files), instance.vcpus)
     return {
         "shared_memory_mib": sizes.shared_memory_mib(gpu),
         "host_memory_mib": sizes.host_memory_mib(weights.total_bytes, gpus, gpu),
@@ -136,9 +137,8 @@ def _host(ready: Candidate, weights: WeightsPlan) -> _Host:
         "cache_volume_gib": sizes.cache_volume_gib(),
         "scratch_volume_gib": sizes.scratch_volume_gib(),
         "weights_gate_cpu_millicores": sizes.weights_gate_cpu_millicores(),
-        "weights_gate_memory_mib": sizes.weights_gate_memory_mib(
-            len(weights.files), instance.vcpus
-        ),
+        "weights_gate_memory_mib": sizes.weights_gate_memory_mib(threads.value),
+        "weights_gate_threads": threads,
     }
 
 
@@ -176,19 +176,6 @@ def _stop(longest: int) -> _Stop:
             f"{ENDPOINT_REMOVAL_SECONDS} s of drain, then the longest request ({longest} s)",
         ),
     }
-
-
-def _weights(model: str, manifest: Manifest) -> WeightsPlan:
-    files = sorted(manifest.files, key=lambda file: file.path)
-    return WeightsPlan(
-        repository=manifest.repository,
-        revision=manifest.revision,
-        digest=f"sha256:{manifest.digest}",
-        files=tuple((file.path, file.bytes, file.sha256) for file in files),
-        total_bytes=manifest.total_bytes,
-        claim=weights_claim(model, manifest.digest),
-        mount_path=f"{MODELS_MOUNT}/{model}",
-    )
 
 
 def _shape(case: Case) -> Decided[str]:

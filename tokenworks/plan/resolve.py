@@ -64,15 +64,21 @@ def resolve(loaded: LoadedEnvironment, lock: Lock, files: HostFiles = NO_HOSTS) 
         ),
         gateway=gateway,
         gateway_pods=gateway_pods(gateway),
-        system_nodes=Decided(
-            max(2, loaded.environment.gateway.replicas),
-            "one for each gateway pod and at least two, so that losing a node leaves a gateway",
-        ),
+        system_nodes=_system_nodes(loaded),
         cost=cost,
         notes=(*(note for one in ready for note in notes(one)), *host_notes(loaded, files)),
         advice=advices(loaded, fleet, times, cost, gateway),
         access=access_plan(loaded),
         cluster=cluster_plan(loaded),
+    )
+
+
+def _system_nodes(loaded: LoadedEnvironment) -> Decided[int]:
+    if any(pool.real for pool in loaded.environment.node_pools):
+        return Decided(0, "the real node is the only one on which a gateway can answer")
+    return Decided(
+        max(2, loaded.environment.gateway.replicas),
+        "one for each gateway pod and at least two, so that losing a node leaves a gateway",
     )
 
 
@@ -193,4 +199,5 @@ def _pool_plan(
         nodes=pool.size,
         gpus_used=sum(demand.gpus for demand in _demands(candidates, pool.name)),
         hosts=host_pool_plan(pool, ssh.jump_host if ssh else None, files),
+        real=pool.real,
     )

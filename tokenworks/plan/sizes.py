@@ -164,12 +164,19 @@ def weights_gate_cpu_millicores() -> Decided[int]:
     )
 
 
-def weights_gate_memory_mib(files: int, vcpus: int) -> Decided[int]:
+def weights_gate_threads(files: int, vcpus: int) -> Decided[int]:
+    """Files that the weights gate reads at once."""
+    return Decided(
+        min(files, vcpus),
+        f"one for each of {files} files, as far as the {vcpus} processors of the node go",
+    )
+
+
+def weights_gate_memory_mib(threads: int) -> Decided[int]:
     """Memory of the weights gate: what its threads hold at most."""
-    threads = min(files, vcpus)
     return Decided(
         GATE_PROCESS_MIB + threads * GATE_BUFFERS_MIB,
         f"{GATE_PROCESS_MIB} for the process and {GATE_BUFFERS_MIB} for each of {threads} files "
-        f"that the {vcpus} processors of the node hash at once; the engine's own memory, asked for "
-        "after it, is larger",
+        "that are read at once; the engine's own memory, asked for after it, is larger",
+        ("weights_gate_threads",),
     )

@@ -102,6 +102,8 @@ class PoolPlan:
     nodes: int
     gpus_used: int
     hosts: HostPoolPlan | None = None
+    real: bool = False
+    """Its one node is this machine, which really runs its pods."""
 
     @property
     def gpus(self) -> int:
@@ -110,8 +112,63 @@ class PoolPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServerPlan:
+    """An HTTP server that has the files: each path of the manifest below ``url``.
+
+    ``token_secret`` is a Pulumi secret, ``authority`` who signs the server's certificate, in PEM.
+    """
+
+    url: str
+    token_secret: str | None
+    authority: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimPlan:
+    """A volume of the cluster that has the files, below ``folder``."""
+
+    claim: str
+    folder: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reach:
+    """Whom a Job may call: networks, each with what is left out of it, on one port.
+
+    ``names`` says whether it has to ask for the address of a name first.
+    """
+
+    port: int
+    networks: tuple[tuple[str, tuple[str, ...]], ...]
+    names: bool
+
+    def __str__(self) -> str:
+        """For readers of a table."""
+        parts = (f"{one} but {', '.join(but)}" if but else one for one, but in self.networks)
+        return f"port {self.port} of {'; '.join(parts)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PopulatePlan:
+    """The Job that brings a revision onto the volume, and what stays there beside it."""
+
+    source: ServerPlan | ClaimPlan
+    reach: Decided[Reach] | None
+    connections: Decided[int]
+    deadline_seconds: Decided[int]
+    collect_deadline_seconds: Decided[int]
+    retries: Decided[int]
+    cpu_millicores: Decided[int]
+    memory_mib: Decided[int]
+    previous_revisions: Decided[int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class WeightsPlan:
-    """The files of one model: what they are, and where a pod finds them."""
+    """The files of one model: what they are, how they come, and where a pod finds them.
+
+    ``folder`` is that of this revision on the volume; it changes with the files.
+    """
 
     repository: str
     revision: str
@@ -119,7 +176,15 @@ class WeightsPlan:
     files: tuple[tuple[str, int, str], ...]
     total_bytes: int
     claim: str
+    volume_gib: Decided[int]
     mount_path: str
+    folder: str
+    populate: PopulatePlan
+
+    @property
+    def path(self) -> str:
+        """Folder of the files, as engines see it; its last part is the model's name."""
+        return f"{self.mount_path}/{self.folder}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,6 +295,7 @@ class ModelPlan:
     scratch_volume_gib: Decided[int]
     weights_gate_cpu_millicores: Decided[int]
     weights_gate_memory_mib: Decided[int]
+    weights_gate_threads: Decided[int]
     rollout: Decided[Rollout]
     progress_deadline_seconds: Decided[int]
     drain_seconds: Decided[int]
@@ -330,3 +396,8 @@ class Plan:
     advice: tuple[Advice, ...]
     access: HostAccess | None = None
     cluster: ClusterPlan | None = None
+
+    @property
+    def real_pool(self) -> PoolPlan | None:
+        """The pool whose node really runs on this machine, where there is one."""
+        return next((pool for pool in self.pools if pool.real), None)

@@ -39,7 +39,8 @@ def program(context: Context) -> None:
 def _simulated_nodes(context: Context) -> None:
     plan, opts = context.plan, context.opts
     for pool in plan.pools:
-        SimulatedNodes(pool.name, SimulatedNodesArgs(nodes=gpu_nodes(plan, pool)), opts)
+        if not pool.real:  # its kubelet has joined the cluster already
+            SimulatedNodes(pool.name, SimulatedNodesArgs(nodes=gpu_nodes(plan, pool)), opts)
     SimulatedNodes(SYSTEM_POOL, SimulatedNodesArgs(nodes=system_nodes(plan)), opts)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pulumi
 
 from tokenworks import naming
@@ -11,11 +9,21 @@ from tokenworks.components.gateway import Gateway, GatewayArgs
 from tokenworks.components.gateway_certificate import GivenCertificate
 from tokenworks.components.model_server import ModelServer, ModelServerArgs
 from tokenworks.components.rate_limit import RateLimit, RateLimitArgs, RateLimitStore
-from tokenworks.components.weights import Weights, WeightsArgs
+from tokenworks.components.weights import (
+    Weights,
+    WeightsArgs,
+    WeightsCollector,
+    WeightsCollectorArgs,
+)
 from tokenworks.plan.gateway_types import GatewayPlan
-from tokenworks.plan.types import ModelPlan
+from tokenworks.plan.types import ModelPlan, ServerPlan
 from tokenworks.programs.context import Context
-from tokenworks.render import engine_files, weights_gate_files
+from tokenworks.render import (
+    collect_files,
+    engine_files,
+    populate_files,
+    weights_gate_files,
+)
 from tokenworks.render_budgets import rate_limit_file
 from tokenworks.render_gateway import gateway_files
 from tokenworks.render_keys import gateway_credentials_files, gateway_keys_file, key_hash
@@ -30,7 +38,9 @@ def program(context: Context) -> None:
         f"organization/{PROJECT}/{stack_name(context.plan.environment, 'cluster')}"
     )
     for model in context.plan.models:
-        _model_server(context, model, _weights(context, model, cluster), cluster)
+        weights = _weights(context, model, cluster)
+        server = _model_server(context, model, weights, cluster)
+        _collect(context, model, server, cluster)
     _rate_limit(context, cluster)
     gateway = _gateway(context, cluster)
     pulumi.export("gateway_address", gateway.address)
@@ -38,18 +48,42 @@ def program(context: Context) -> None:
 
 
 def _weights(context: Context, model: ModelPlan, cluster: pulumi.StackReference) -> Weights:
+    source = model.weights.populate.source
+    secret = source.token_secret if isinstance(source, ServerPlan) else None
     return Weights(
         f"{model.name}-weights",
         WeightsArgs(
-            weights=model.weights,
+            model=model,
             gate_files=weights_gate_files(model.weights),
-            size_gib=math.ceil(model.weights.total_bytes / 2**30),
+            populate_files=populate_files(model.name, model.weights),
+            token=pulumi.Config().require_secret(secret) if secret else None,
             storage_class=cluster.require_output("weights_storage_class"),
             namespace=cluster.require_output("engines_namespace"),
+            priority_class=cluster.require_output("engine_priority_class"),
             labels=context.labels(model.engine, naming.WEIGHTS_ROLE, model.name),
         ),
         context.opts,
     )
+
+
+def _collect(
+    context: Context, model: ModelPlan, server: ModelServer, cluster: pulumi.StackReference
+) -> None:
+    """Remove what no release uses, once the rollout is complete and old pods are gone."""
+    args = WeightsCollectorArgs(
+        model=model,
+        files=collect_files(model.weights),
+        namespace=cluster.require_output("engines_namespace"),
+        priority_class=cluster.require_output("engine_priority_class"),
+        labels=context.labels(model.engine, naming.WEIGHTS_ROLE, model.name),
+    )
+    WeightsCollector(f"{model.name}-weights-old", args, _after(context, server))
+
+
+def _after(context: Context, first: pulumi.Resource) -> pulumi.ResourceOptions:
+    """Options of a component that starts when another is complete."""
+    wait = pulumi.ResourceOptions(depends_on=[first])
+    return pulumi.ResourceOptions.merge(context.opts, wait)
 
 
 def _model_server(
@@ -67,7 +101,7 @@ def _model_server(
             weights_claim=weights.claim,
             weights_gate=weights.gate,
         ),
-        context.opts,
+        _after(context, weights),
     )
 
 

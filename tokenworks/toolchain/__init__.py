@@ -12,6 +12,7 @@ from tokenworks.toolchain.catalogue import (
     ENVIRONMENT_TOOLS,
     GATEWAY_TOOLS,
     MODULES,
+    NODE_TOOLS,
     TOOLS,
 )
 from tokenworks.toolchain.decide import State, ToolStatus
@@ -25,6 +26,7 @@ __all__ = [
     "ENVIRONMENT_TOOLS",
     "GATEWAY_TOOLS",
     "MODULES",
+    "NODE_TOOLS",
     "TOOLS",
     "Phase",
     "Progress",

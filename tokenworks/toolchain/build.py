@@ -24,8 +24,8 @@ from tokenworks.toolchain.cache import (
     publish,
     read_sources,
 )
-from tokenworks.toolchain.catalogue import Borrowed, Module
 from tokenworks.toolchain.golang import Go
+from tokenworks.toolchain.kinds import Borrowed, Module
 from tokenworks.toolchain.news import Phase, Progress, Report
 from tokenworks.toolchain.running import CommandError, Commands
 from tokenworks.toolchain.trial import try_out

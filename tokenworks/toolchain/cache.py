@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from tokenworks.errors import OperationError
-from tokenworks.toolchain.catalogue import Module
+from tokenworks.toolchain.kinds import Module
 
 SOURCES: Final = ("go.mod", "go.sum", "*.go")
 """The files of a module folder that its result depends on."""

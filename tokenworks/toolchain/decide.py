@@ -21,12 +21,10 @@ from tokenworks.toolchain.catalogue import (
     TOOL,
     WHEEL,
     WHEELS,
-    Module,
-    Tool,
-    Wheel,
     partners,
     recipe,
 )
+from tokenworks.toolchain.kinds import Module, Tool, Wheel
 
 MEMORY_PER_BUILD_GIB: Final = 6
 """What one build may need: linking the Kubernetes provider took 4.2 GiB (measured 2026-11-29)."""

@@ -11,8 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from tokenworks.toolchain.catalogue import TOOL, Tool, with_partners
+from tokenworks.toolchain.catalogue import (
+    TOOL,
+    with_partners,
+)
 from tokenworks.toolchain.decide import Sighting
+from tokenworks.toolchain.kinds import Tool
 
 ANSWER_SECONDS: Final = 15
 """A tool that has not said its version by then is taken for broken. The slowest here, pulumi on

@@ -17,8 +17,6 @@ from tokenworks.toolchain.catalogue import (
     TOOL,
     TOOLS,
     WHEEL,
-    Module,
-    Wheel,
     with_partners,
 )
 from tokenworks.toolchain.decide import (
@@ -31,6 +29,7 @@ from tokenworks.toolchain.decide import (
 )
 from tokenworks.toolchain.golang import get_go
 from tokenworks.toolchain.home import make_home
+from tokenworks.toolchain.kinds import Module, Wheel
 from tokenworks.toolchain.look import look
 from tokenworks.toolchain.news import Report
 from tokenworks.toolchain.running import CancelledError, Commands

@@ -8,8 +8,12 @@ import threading
 from pathlib import Path
 
 from tokenworks.errors import OperationError
-from tokenworks.toolchain.catalogue import TOOLS, Tool, recipe
+from tokenworks.toolchain.catalogue import (
+    TOOLS,
+    recipe,
+)
 from tokenworks.toolchain.decide import read_version
+from tokenworks.toolchain.kinds import Tool
 from tokenworks.toolchain.look import ANSWER_SECONDS, ask
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tokenworks.errors import OperationError
 from tokenworks.toolchain.cache import Cache, digest, publish
-from tokenworks.toolchain.catalogue import Wheel
+from tokenworks.toolchain.kinds import Wheel
 from tokenworks.toolchain.look import ask
 from tokenworks.toolchain.news import Phase, Progress, Report
 from tokenworks.toolchain.running import CommandError, Commands

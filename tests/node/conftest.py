@@ -1,0 +1,44 @@
+"""The environment `onenode`, up once for all tests here; where it cannot be, they are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.local.checkout import ROOT, Checkout
+from tests.node.harness import ENVIRONMENT, Onenode, snapshot
+from tokenworks.operations.node import lacks, local_node
+from tokenworks.toolchain import Toolbox
+from tokenworks.workspace import Workspace
+
+SMALL_TENANT = """\
+    - name: small
+      api_keys: [{pulumi_secret: gateway-key-small}]
+      requests_per_minute: 5
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker has the node, so that it is brought up once."""
+    for item in items:
+        if "tests/node/" in str(item.path):
+            item.add_marker(pytest.mark.node)
+            item.add_marker(pytest.mark.xdist_group("node"))
+
+
+@pytest.fixture(scope="session")
+def onenode(tmp_path_factory: pytest.TempPathFactory, toolbox: Toolbox) -> Iterator[Onenode]:
+    missing = lacks(Workspace(ROOT))
+    if missing:
+        reasons = "; ".join(f"{lack.what} ({lack.remedy})" for lack in missing)
+        pytest.skip(f"Serving on a real node was NOT tested: {reasons}")
+    before = snapshot()
+    checkout = Checkout(tmp_path_factory.mktemp("node"), toolbox)
+    checkout.edit("stacks/onenode.yaml", "  fallbacks:", f"{SMALL_TENANT}  fallbacks:")
+    try:
+        done = checkout.tokenworks("up", ENVIRONMENT, "--yes")
+        yield Onenode(checkout=checkout, said=done.stdout, before=before)
+    finally:
+        local_node(Workspace(checkout.path), ENVIRONMENT).delete()
+        checkout.end()

@@ -1,0 +1,194 @@
+"""The environment `onenode` of a checkout of its own, and ways to talk to what runs in it."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import ssl
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.local.checkout import Checkout
+from tokenworks.local_cluster import LocalCluster
+
+ENVIRONMENT = "onenode"
+MODEL = "tiny-llama"
+ENGINES = "tokenworks-engines"
+GATEWAY = "tokenworks-gateway"
+PATIENCE_SECONDS = 240.0
+
+_CONTROL = """
+import json, sys, urllib.request
+request = urllib.request.Request("http://127.0.0.1:8001" + sys.argv[2], method=sys.argv[1])
+request.data = sys.argv[3].encode() if len(sys.argv) > 3 else None
+print(urllib.request.urlopen(request, timeout=10).read().decode())
+"""
+
+
+@dataclass(frozen=True)
+class Onenode:
+    """The environment, what `up` printed, and the machine as it was before."""
+
+    checkout: Checkout
+    said: str
+    before: dict[str, frozenset[str]]
+
+    def kubectl(self, *arguments: str, given: str | None = None) -> str:
+        """What kubectl prints; an error fails the test with what it said."""
+        done = self.try_kubectl(*arguments, given=given)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout.strip()
+
+    def try_kubectl(
+        self, *arguments: str, given: str | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """How kubectl ended, whatever that was."""
+        program = str(self.checkout.toolbox.path("kubectl"))
+        config = f"--kubeconfig={self.checkout.kubeconfig(ENVIRONMENT)}"
+        return self.checkout.run([program, config, *arguments], stdin=given, check=False)
+
+    def get(self, *arguments: str) -> list[dict[str, Any]]:
+        """Objects as `kubectl get` finds them."""
+        found: list[dict[str, Any]] = json.loads(self.kubectl("get", *arguments, "-ojson"))["items"]
+        return found
+
+    def engines(self) -> list[str]:
+        """Names of the real engine pods that are not on their way out."""
+        selector = f"tokenworks.dev/model={MODEL},tokenworks.dev/role=engine"
+        pods = self.get("pods", "-n", ENGINES, "-l", selector)
+        return sorted(
+            pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
+        )
+
+    def pod(self, namespace: str, name: str) -> dict[str, Any]:
+        """One pod as it is now."""
+        found: dict[str, Any] = json.loads(
+            self.kubectl("get", "pod", "-n", namespace, name, "-ojson")
+        )
+        return found
+
+    def control(self, pod: str, method: str, path: str, body: object = None) -> Any:
+        """Ask the control port of a simulated engine, which listens on its pod's loopback."""
+        given = [] if body is None else [json.dumps(body)]
+        asked = ["python3", "-c", _CONTROL, method, path, *given]
+        return json.loads(self.kubectl("exec", "-n", ENGINES, pod, "-c", "engine", "--", *asked))
+
+    @contextmanager
+    def behaving(self, pod: str, **settings: object) -> Iterator[None]:
+        """An engine with other settings; they are as before when its process still is the same."""
+        was = self.control(pod, "GET", "/state")["settings"]
+        self.control(pod, "PATCH", "/settings", settings)
+        try:
+            yield
+        finally:
+            self.control(pod, "PATCH", "/settings", {name: was[name] for name in settings})
+
+    def process(self, pod: dict[str, Any], container: str | None = None) -> int:
+        """The first process of a pod's container, as this machine sees it."""
+        status = pod["status"]["containerStatuses"]
+        found = next(one for one in status if container is None or one["name"] == container)
+        name = found["containerID"].removeprefix("containerd://")
+        for entry in sorted(Path("/proc").glob("[0-9]*"), key=lambda each: int(each.name)):
+            with contextlib.suppress(OSError):
+                if name in (entry / "cgroup").read_text():
+                    return int(entry.name)
+        raise AssertionError(f"{name} has no process")
+
+    def kill(self, namespace: str, pod: str, container: str) -> None:
+        """End a container's process as a crash does."""
+        os.kill(self.process(self.pod(namespace, pod), container), signal.SIGKILL)
+
+    @property
+    def port(self) -> int:
+        """The gateway's port on 127.0.0.1."""
+        return LocalCluster(ENVIRONMENT, self.checkout.path).ports()["gateway"]
+
+    @property
+    def authority(self) -> Path:
+        """The certificate that signs the gateway's."""
+        return self.checkout.path / ".tokenworks" / ENVIRONMENT / "tls" / "ca.crt"
+
+    def key(self, tenant: str = "search") -> str:
+        """A tenant's key."""
+        file = self.checkout.path / ".tokenworks" / ENVIRONMENT / "keys" / tenant
+        return file.read_text("utf-8").split()[-1]
+
+    def ask(self, *, key: str | None = None, stream: bool = False, **fields: object) -> Answer:
+        """One request on a connection of its own."""
+        trust = ssl.create_default_context(cafile=self.authority)
+        connection = http.client.HTTPSConnection("localhost", self.port, context=trust, timeout=60)
+        body = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}], **fields}
+        headers = {"content-type": "application/json"}
+        if key != "":
+            headers["authorization"] = f"Bearer {key or self.key()}"
+        text = json.dumps({**body, "stream": stream})
+        connection.request("POST", "/v1/chat/completions", text, headers)
+        return Answer(connection, connection.getresponse())
+
+    def until(self, done: Callable[[], bool], what: str) -> None:
+        """Wait until something is so."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not done():
+            assert time.monotonic() < deadline, f"not within {PATIENCE_SECONDS:.0f} s: {what}"
+            time.sleep(1)
+
+    def ready(self, pod: str) -> bool:
+        """Whether an engine pod is ready."""
+        conditions = self.pod(ENGINES, pod)["status"]["conditions"]
+        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+    def restarts(self, pod: str) -> int:
+        """How often an engine was started again."""
+        (engine,) = self.pod(ENGINES, pod)["status"]["containerStatuses"]
+        return int(engine["restartCount"])
+
+    def settle(self) -> None:
+        """Wait until both engines are ready."""
+        self.kubectl("rollout", "status", "-n", ENGINES, f"deploy/{MODEL}", "--timeout=240s")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer that may still arrive."""
+
+    connection: http.client.HTTPSConnection
+    response: http.client.HTTPResponse
+
+    @property
+    def status(self) -> int:
+        """HTTP's status."""
+        return self.response.status
+
+    def json(self) -> Any:
+        """The whole body."""
+        return json.loads(self.response.read())
+
+    def events(self) -> Iterator[str]:
+        """The data of each event as it arrives; raises what the connection raises."""
+        while line := self.response.readline():
+            if line.startswith(b"data: "):
+                yield line.removeprefix(b"data: ").strip().decode()
+
+
+def snapshot() -> dict[str, frozenset[str]]:
+    """What of this machine a node could leave behind: mounts, interfaces, groups, processes."""
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    cgroups = subprocess.run(
+        ["find", "/sys/fs/cgroup", "-maxdepth", "3", "-type", "d"],  # noqa: S607
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return {
+        "mounts": frozenset(line.split(" ")[4] for line in mounts),
+        "interfaces": frozenset(each.name for each in Path("/sys/class/net").iterdir()),
+        "cgroups": frozenset(cgroups.splitlines()),
+    }

@@ -1,0 +1,102 @@
+"""Callers of the gateway, over TLS on this machine: what they get, and what they do not."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import ssl
+import subprocess
+
+import pytest
+
+from tests.node.harness import MODEL, Onenode
+
+
+def text_of(events: list[str]) -> str:
+    chunks = [json.loads(event) for event in events if event != "[DONE]"]
+    return "".join(
+        choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"]
+    )
+
+
+def test_the_line_that_up_prints_streams_an_answer(onenode: Onenode) -> None:
+    line = onenode.said[onenode.said.index("curl ") :]
+    done = subprocess.run(
+        shlex.split(line.replace("\\\n", " ")), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith("data: [DONE]")
+
+
+def test_a_chat_is_answered_by_an_engine_pod(onenode: Onenode) -> None:
+    answer = onenode.ask()
+    assert answer.status == 200
+    assert answer.json()["choices"][0]["message"]["content"].startswith(f"{MODEL}:")
+
+
+def test_a_stream_arrives_while_the_engine_still_writes(onenode: Onenode) -> None:
+    names = onenode.engines()
+    for name in names:
+        onenode.control(name, "PATCH", "/settings", {"inter_token_seconds": 0.5})
+    try:
+        events = onenode.ask(stream=True).events()
+        first = next(events)
+        running = [onenode.control(name, "GET", "/state")["running"] for name in names]
+        assert json.loads(first)["choices"]
+        assert sum(running) == 1
+        assert list(events)[-1] == "[DONE]"
+    finally:
+        for name in names:
+            onenode.control(name, "PATCH", "/settings", {"inter_token_seconds": 0.01})
+
+
+def test_the_openai_package_chats_and_streams(onenode: Onenode) -> None:
+    openai = pytest.importorskip("openai", reason="the openai package was NOT tried: not installed")
+    trust = ssl.create_default_context(cafile=onenode.authority)
+    client = openai.OpenAI(
+        base_url=f"https://localhost:{onenode.port}/v1",
+        api_key=onenode.key(),
+        http_client=openai.DefaultHttpxClient(verify=trust),
+    )
+    asked = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}
+    whole = client.chat.completions.create(**asked).choices[0].message.content
+    pieces = client.chat.completions.create(**asked, stream=True)
+    assert (
+        "".join(piece.choices[0].delta.content or "" for piece in pieces if piece.choices) == whole
+    )
+
+
+def test_curl_speaks_http_2_with_the_gateway(onenode: Onenode) -> None:
+    asked = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}]}
+    done = subprocess.run(
+        [
+            *("curl", "--silent", "--show-error", "--http2", "--output", "/dev/null"),
+            *("--write-out", "%{http_version} %{http_code}", "--cacert", str(onenode.authority)),
+            *("--header", f"authorization: Bearer {onenode.key()}"),
+            *("--header", "content-type: application/json", "--data", json.dumps(asked)),
+            f"https://localhost:{onenode.port}/v1/chat/completions",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "2 200", done.stderr
+
+
+@pytest.mark.parametrize("key", ["", "tw-made-up"])
+def test_nobody_enters_without_a_key_of_a_tenant(onenode: Onenode, key: str) -> None:
+    assert onenode.ask(key=key).status == 401
+
+
+def test_a_model_whose_nodes_are_simulated_is_answered_by_its_fallback(onenode: Onenode) -> None:
+    answer = onenode.ask(model="qwen3-32b")
+    assert answer.status == 200
+    assert answer.response.getheader("x-served-by") == f"model/{MODEL}"
+
+
+def test_a_budget_holds_over_both_gateways(onenode: Onenode) -> None:
+    statuses = [onenode.ask(key=onenode.key("small")).status for _ in range(20)]
+    assert set(statuses) == {200, 429}
+    # Five, and five more where a new minute began meanwhile.
+    assert 1 <= statuses.count(200) <= 10
+    assert onenode.ask().status == 200

@@ -1,0 +1,54 @@
+"""The life of an engine pod: when it is ready, when it is started again, what a crash does."""
+
+from __future__ import annotations
+
+import http.client
+
+from tests.node.harness import ENGINES, Onenode
+
+
+def test_an_engine_that_infers_nothing_gets_no_requests_and_is_not_restarted(
+    onenode: Onenode,
+) -> None:
+    name, other = onenode.engines()
+    restarts = onenode.restarts(name)
+    with onenode.behaving(name, fault="error"):
+        onenode.until(lambda: not onenode.ready(name), "an engine that fails is not ready")
+        onenode.control(other, "DELETE", "/requests")
+        assert [onenode.ask().status for _ in range(4)] == [200] * 4
+        paths = [each["path"] for each in onenode.control(other, "GET", "/requests")]
+        assert paths.count("/v1/chat/completions") == 4
+    onenode.until(lambda: onenode.ready(name), "an engine that infers again is ready")
+    assert onenode.restarts(name) == restarts
+
+
+def test_an_engine_whose_process_is_ill_is_started_again(onenode: Onenode) -> None:
+    name = onenode.engines()[0]
+    before = onenode.restarts(name)
+    onenode.control(name, "PATCH", "/settings", {"healthy": False})
+    onenode.until(lambda: onenode.restarts(name) > before, "it is started again")
+    onenode.settle()
+    assert onenode.control(name, "GET", "/state")["settings"]["healthy"] is True
+
+
+def test_a_stream_whose_engine_crashes_ends_with_an_error_and_the_next_is_answered(
+    onenode: Onenode,
+) -> None:
+    onenode.settle()
+    names = onenode.engines()
+    for name in names:
+        onenode.control(name, "PATCH", "/settings", {"inter_token_seconds": 1.0})
+    events = onenode.ask(stream=True).events()
+    next(events)
+    states = {name: onenode.control(name, "GET", "/state")["running"] for name in names}
+    (busy,) = [name for name, running in states.items() if running]
+    (idle,) = set(names) - {busy}
+    onenode.kill(ENGINES, busy, "engine")
+    try:
+        rest = list(events)
+    except (OSError, http.client.HTTPException):
+        rest = []
+    assert "[DONE]" not in rest
+    onenode.control(idle, "PATCH", "/settings", {"inter_token_seconds": 0.01})
+    assert onenode.ask().status == 200
+    onenode.settle()

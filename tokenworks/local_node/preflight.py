@@ -1,0 +1,205 @@
+"""Whether this machine can be a node, and all that it lacks, before anything is started."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tokenworks.local_node.cgroups import MOUNTS, PARENT, read_hierarchies
+
+PROGRAMS: Final = {
+    "mount": "mount",
+    "umount": "mount",
+    "unshare": "util-linux",
+    "pivot_root": "util-linux",
+    "chroot": "coreutils",
+}
+"""Programs of the system, and the Debian packages that bring them."""
+CAPABILITIES: Final = {
+    "CAP_NET_ADMIN": 12,
+    "CAP_SYS_CHROOT": 18,
+    "CAP_SYS_ADMIN": 21,
+    "CAP_MKNOD": 27,
+}
+"""Of root's rights those that containers usually lack; numbers of linux/capability.h."""
+FILE_SYSTEMS: Final = ("overlay", "proc", "sysfs", "tmpfs")
+FREE_GIB: Final = 4
+"""The node of ``onenode``, its images and its Debian took 0.9 GiB (measured 2026-11-30); the rest
+is for tools, logs and weights."""
+MEMORY_GIB: Final = 3
+"""Control plane, node and pods of ``onenode`` took MEASURED GiB (measured 2026-11-30)."""
+
+FEATURES: Final = {
+    "bridges": "ip link add b0 type bridge",
+    "pairs of interfaces": "ip link add v0 type veth peer name v1",
+    "rules on bridged packets": "test -e /proc/sys/net/bridge/bridge-nf-call-iptables",
+    "translated addresses": "iptables -w -t nat -A POSTROUTING -j MASQUERADE",
+    "comments in rules": "iptables -w -A OUTPUT -m comment --comment a -j ACCEPT",
+    "marks in rules": "iptables -w -A OUTPUT -m mark --mark 1 -j ACCEPT",
+    "random choice in rules": "iptables -w -A OUTPUT -m statistic --mode random "
+    "--probability 0.5 -j ACCEPT",
+    "states of connections in rules": "iptables -w -A OUTPUT -m conntrack --ctstate NEW -j ACCEPT",
+    "logs of rules": "iptables -w -A OUTPUT -j NFLOG",
+    "sets of addresses": "ipset create s hash:ip && "
+    "iptables -w -A OUTPUT -m set --match-set s src -j ACCEPT",
+}
+"""What kube-proxy, kube-router and the CNI plugins ask of the kernel, and a trial of each."""
+_ALONE: Final = ("unshare", "--mount", "--net", "--pid", "--fork")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probed:
+    """What was seen of this machine."""
+
+    system: str
+    is_root: bool
+    capabilities: int
+    missing_programs: frozenset[str]
+    file_systems: frozenset[str]
+    place: str
+    """The kind of file system under ``.tokenworks``."""
+    cgroups: str
+    """Why no control group can be made, or nothing where one can."""
+    free_gib: float
+    memory_gib: float
+    can_make_debian: bool
+    """A root file system is in the cache, or debootstrap can make one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lack:
+    """One thing that a node needs and this machine does not have."""
+
+    what: str
+    remedy: str
+
+
+def judge(probed: Probed) -> tuple[Lack, ...]:
+    """All that the machine lacks; nothing where it can be a node."""
+    if probed.system != "Linux":
+        return (Lack(what=f"runs {probed.system}, not Linux", remedy="use a Linux machine"),)
+    if not probed.is_root:
+        return (Lack(what="this user is not root", remedy="run it as root, or with sudo"),)
+    return (*_rights(probed), *_parts(probed), *_room(probed))
+
+
+def _rights(probed: Probed) -> Iterator[Lack]:
+    for name, number in CAPABILITIES.items():
+        if not probed.capabilities >> number & 1:
+            yield Lack(
+                what=f"root lacks {name}", remedy="use a machine, or a container with that right"
+            )
+    if probed.cgroups:
+        yield Lack(
+            what=f"no control group can be made: {probed.cgroups}",
+            remedy="mount /sys/fs/cgroup so that root may write to it",
+        )
+
+
+def _parts(probed: Probed) -> Iterator[Lack]:
+    for name in sorted(probed.missing_programs):
+        yield Lack(what=f"there is no {name}", remedy=f"apt-get install {PROGRAMS.get(name, name)}")
+    for name in sorted(set(FILE_SYSTEMS) - probed.file_systems):
+        yield Lack(
+            what=f"the kernel has no {name} file system", remedy=f"load it with modprobe {name}"
+        )
+    if probed.place == "overlay":
+        yield Lack(
+            what="the checkout lies on an overlay file system, which can carry no other",
+            remedy="put it on a volume, such as a disk of its own",
+        )
+    if not probed.can_make_debian:
+        yield Lack(what="there is no debootstrap", remedy="apt-get install debootstrap")
+
+
+def _room(probed: Probed) -> Iterator[Lack]:
+    if probed.free_gib < FREE_GIB:
+        yield Lack(
+            what=f"{probed.free_gib:.1f} GiB are free on the disk",
+            remedy=f"free {FREE_GIB} GiB there",
+        )
+    if probed.memory_gib < MEMORY_GIB:
+        yield Lack(
+            what=f"the machine has {probed.memory_gib:.1f} GiB of memory",
+            remedy=f"use one with {MEMORY_GIB} GiB",
+        )
+
+
+def probe(folder: Path, *, memory_gib: float, can_make_debian: bool) -> Probed:
+    """What is so on this machine, for a node whose files lie in a folder that exists."""
+    is_linux = platform.system() == "Linux"
+    return Probed(
+        system=platform.system(),
+        is_root=os.geteuid() == 0,
+        capabilities=_capabilities() if is_linux else 0,
+        missing_programs=frozenset(name for name in PROGRAMS if shutil.which(name) is None),
+        file_systems=_file_systems() if is_linux else frozenset(),
+        place=_kind(folder) if is_linux else "",
+        cgroups=_try_cgroups() if is_linux and os.geteuid() == 0 else "",
+        free_gib=shutil.disk_usage(folder).free / 2**30,
+        memory_gib=memory_gib,
+        can_make_debian=can_make_debian,
+    )
+
+
+def _capabilities() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1], 16) for line in lines if line.startswith("CapEff:"))
+
+
+def _file_systems() -> frozenset[str]:
+    lines = Path("/proc/filesystems").read_text().splitlines()
+    return frozenset(line.split()[-1] for line in lines if line.strip())
+
+
+def _kind(folder: Path) -> str:
+    """The kind of the file system that a folder lies on: that of the longest mount above it."""
+    best, kind = -1, ""
+    for line in MOUNTS.read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        place = before.split(" ")[4]
+        if folder.resolve().is_relative_to(place) and len(place) >= best:
+            best, kind = len(place), after.split(" ", 1)[0]
+    return kind
+
+
+def _try_cgroups() -> str:
+    hierarchies = read_hierarchies(MOUNTS.read_text())
+    if not hierarchies:
+        return "none is mounted"
+    for hierarchy in hierarchies:
+        place = hierarchy.place / f"{PARENT}-trial-{os.getpid()}"
+        try:
+            place.mkdir()
+        except OSError as error:
+            return f"{hierarchy.place}: {error.strerror}"
+        with suppress(OSError):
+            place.rmdir()
+    return ""
+
+
+def missing_features(debian: Path) -> tuple[str, ...]:
+    """What the kernel cannot do that a node's network needs, tried in a network of its own.
+
+    The programs are those of the node's Debian, so that nothing of the machine's is asked.
+    """
+    trials = "\n".join(
+        f"({command}) >/dev/null 2>&1 || echo '{name}'" for name, command in FEATURES.items()
+    )
+    script = f"mount -t proc proc /proc\n{trials}"
+    done = subprocess.run(
+        [*_ALONE, "chroot", str(debian), "sh", "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return (done.stderr.strip() or f"namespaces (unshare ended with {done.returncode})",)
+    return tuple(done.stdout.splitlines())

@@ -1,0 +1,3 @@
+module tokenworks.dev/tools/pause
+
+go 1.26.6
