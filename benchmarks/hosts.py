@@ -115,10 +115,9 @@ def _archive(folder: Path) -> Iterator[Archive]:
 
 def _install_apt_module(host: Machine) -> None:
     """Install what Ansible's own apt module needs on a host; ours needs nothing but Python."""
-    where = next(iter(roots.mirror(roots.SUITE)), "http://deb.debian.org/debian")
     resolver = Path("/etc/resolv.conf").read_text()
     host.write("/etc/resolv.conf", resolver)
-    host.write("/etc/apt/sources.list", f"deb {where} {roots.SUITE} main\n")
+    host.write("/etc/apt/sources.list", roots.source())
     host.run("apt-get", "--quiet", "update")
     host.apt("python3-apt")
     host.write("/etc/apt/sources.list", "")

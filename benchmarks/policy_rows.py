@@ -43,6 +43,8 @@ SAME_MATTER: Final[Mapping[str, frozenset[str]]] = {
     "functions-and-apis-know-their-callers": frozenset(
         {"CKV_AWS_59", "CKV_AWS_258", "CKV_AWS_301", "CKV_AWS_309"}
     ),
+    "only-web-ports-are-ever-public": frozenset({"CKV_AWS_24", "CKV_AWS_25"}),
+    "metadata-is-answered-by-token-only": frozenset({"CKV_AWS_79"}),
     "gpu-nodes-have-no-public-addresses": frozenset({"CKV_AWS_88", "CKV_AWS_130"}),
     "node-images-are-one-release": frozenset({"CKV_AWS_386"}),
     "launch-templates-are-used-by-number": frozenset({"CKV_AWS_315"}),

@@ -1,4 +1,4 @@
-"""Which engine ports a rule of a security group or network ACL covers, however it is written."""
+"""Which ports a rule of a security group or network ACL covers, however it is written."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _ALL_PORTS: Final = (0, 65535)
 
 @dataclass(frozen=True, kw_only=True)
 class Covered:
-    """The engine ports that a rule covers, in words, and whether it certainly does.
+    """The ports in question that a rule covers, in words, and whether it certainly does.
 
-    ``low`` and ``high`` are the ends of the range, and ``ports`` the engines' ports within; all
-    ports where an end is not known.
+    ``low`` and ``high`` are the ends of the range, and ``ports`` those within; all ports where an
+    end is not known.
     """
 
     words: str
@@ -33,6 +33,24 @@ class Covered:
     low: int = _ALL_PORTS[0]
     high: int = _ALL_PORTS[1]
     ports: tuple[int, ...] = tuple(engines.PORTS)
+
+
+# Ports that may be public: where they lead is judged at the load balancer behind them.
+_WEB: Final = frozenset({80, 443})
+_UDP: Final = frozenset({"udp", "17"})
+# Names for what is most often opened (iana.org/assignments/service-names-port-numbers;
+# kubernetes.io/docs/reference/networking/ports-and-protocols).
+_NAMES: Final = {
+    22: "SSH",
+    988: "Lustre",
+    2049: "NFS",
+    2379: "etcd",
+    3389: "RDP",
+    6379: "Valkey",
+    6443: "Kubernetes",
+    9090: "Prometheus",
+    10250: "kubelet",
+}
 
 
 def engine_ports(rule: Body) -> Covered | None:
@@ -57,6 +75,26 @@ def engine_ports(rule: Body) -> Covered | None:
         return Covered(words="ports that are not known", certain=False)
     words = ", ".join(f"{port} ({engines.PORTS[port]})" for port in ports)
     return Covered(words=f"engine ports {words}", low=low, high=high, ports=ports)
+
+
+def ports_beside_the_web(rule: Body) -> Covered | None:
+    """Return what a rule covers beside the ports of the web, or None where it covers nothing else.
+
+    A rule that covers an engine's port is left to whoever judges those.
+    """
+    spelled = str(rule.get("protocol", rule.get("ipProtocol"))).strip().lower()
+    if engine_ports(rule) is not None or (_is_not_tcp(spelled) and spelled not in _UDP):
+        return None
+    first, last = _ends(rule)
+    low, high = _port(first, _ALL_PORTS[0]), _port(last, _ALL_PORTS[1])
+    if UNKNOWN in (first, last):
+        return Covered(words="ports that are not known", certain=False)
+    if low == high and low in _WEB:
+        return None
+    named = ", ".join(f"{port} ({_NAMES[port]})" for port in _NAMES if low <= port <= high)
+    span = f"port {low}" if low == high else f"ports {low} to {high}"
+    words = f"{span}, among them {named}" if named and low != high else named or span
+    return Covered(words=words, low=low, high=high, ports=())
 
 
 def _is_not_tcp(spelled: str) -> bool:

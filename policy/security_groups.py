@@ -1,4 +1,4 @@
-"""AWS rules that open engine ports to public addresses: security groups and network ACLs.
+"""AWS rules that open ports to public addresses: security groups and network ACLs.
 
 AWS has several resources for one thing: rules inline in a SecurityGroup, SecurityGroupRule,
 vpc.SecurityGroupIngressRule, and the same twice in ``aws-native``. Each is read into openings.
@@ -7,12 +7,12 @@ vpc.SecurityGroupIngressRule, and the same twice in ``aws-native``. Each is read
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from policy.aws import aws_type, truth
 from policy.networks import is_private
-from policy.ports import Covered, engine_ports
+from policy.ports import Covered, engine_ports, ports_beside_the_web
 from policy.resources import UNKNOWN, Body, Resource, Value, elements, is_body, key_path
 from policy.rule import Fault, Verdict
 
@@ -45,6 +45,9 @@ _ANSWERS: Final = (32768, 60999)
 _REMEDY: Final = (
     "admit the gateway's security group or private ranges to engine ports, and nothing else"
 )
+_OTHER_REMEDY: Final = (
+    "admit private ranges or a security group; machines are reached by Session Manager"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,27 @@ class _Opening:
     keys: Keys = ()
     certain: bool = True
     acl: bool = False
+
+
+def holds_group_rules(type_token: str) -> bool:
+    """Return whether a type token is of a resource that can open a security group."""
+    return aws_type(type_token) in _GROUPS | _GROUP_RULES
+
+
+def other_port_faults(resource: Resource) -> Iterator[Fault]:
+    """Yield a fault for each public source that other ports than the web's are, or may be, open to.
+
+    Openings that are not known are refused for the engines' sake already.
+    """
+    for opening in _openings(resource):
+        if opening.body is None:
+            continue
+        ports = ports_beside_the_web(opening.body)
+        if ports is None:
+            continue
+        for keys, source in _sources(opening.body):
+            for fault in _public_source(opening, (*opening.keys, *keys), source, ports):
+                yield replace(fault, remedy=_OTHER_REMEDY)
 
 
 def holds_ingress_rules(type_token: str) -> bool:

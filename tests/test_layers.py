@@ -19,12 +19,12 @@ LAYERS = (
         *("planning", "render", "render_gateway", "render_routes"),
         *("render_admission", "render_budgets", "render_keys"),
     ),
-    ("platforms", "components", "check", "gateway"),
+    ("platforms", "components", "check", "gateway", "aws"),
     ("programs",),
     ("operations",),
     ("report",),
     ("show",),
-    ("cli", "cli_common", "cli_gateway", "cli_weights"),
+    ("cli", "cli_aws", "cli_common", "cli_gateway", "cli_weights"),
 )
 WITHOUT_PULUMI = (
     "errors",
@@ -49,6 +49,7 @@ WITHOUT_PULUMI = (
     "local_cluster",
     "weights",
     "gateway",
+    "aws",
 )
 
 

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from tokenworks.check.formats import Format, rendered
+from tokenworks.cli_aws import aws, take_down_aws
 from tokenworks.cli_common import AsJson, Environment, Explain, Yes, errors, out, print_json
 from tokenworks.cli_gateway import gateway
 from tokenworks.cli_weights import lock_weights
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 
 app.add_typer(gateway)
+app.add_typer(aws)
 lock_app = typer.Typer(help="Resolve what is asked for to exact versions.", no_args_is_help=True)
 app.add_typer(lock_app, name="lock")
 lock_app.command("weights")(lock_weights)
@@ -137,7 +139,7 @@ def check(
         raise typer.BadParameter(asked.problem)
     with errors():
         workspace = find_workspace()
-        judgement = run_check(asked, workspace, lambda: _session(workspace))
+        judgement = run_check(asked, workspace, lambda: _session(workspace, None))
         _report(judgement, Format.JSON if as_json else output, workspace)
         for wanted, file in ((Format.SARIF, sarif), (Format.JUNIT, junit)):
             if file is not None:
@@ -159,7 +161,7 @@ def preview(environment: Environment, as_json: AsJson = False, explain: Explain 
         if explain:
             _say(by_hand(workspace, environment, decided.platform, "preview"))
             return
-        changes = previewed(_session(workspace), decided)
+        changes = previewed(_session(workspace, environment), decided)
         print_json(to_data(changes)) if as_json else out().print(changes_table(changes))
 
 
@@ -191,12 +193,24 @@ def up(
         if explain:
             _say(by_hand(workspace, environment, decided.platform, "up"))
             return
-        done = bring_up(_session(workspace), decided, None if yes else typer.confirm)
+        session = _session(workspace, environment)
+        done = bring_up(session, decided, None if yes else typer.confirm)
         _say(next_steps(workspace, decided, done.request))
 
 
 @app.command()
-def down(environment: Environment, yes: Yes = False, explain: Explain = False) -> None:
+def down(
+    environment: Environment,
+    yes: Yes = False,
+    explain: Explain = False,
+    with_data: Annotated[
+        bool,
+        typer.Option(
+            "--with-data",
+            help="On AWS also weights, their keys and the network; asks for the name to be typed.",
+        ),
+    ] = False,
+) -> None:
     """Delete everything of an environment; its keys and certificate stay."""
     from tokenworks.environment.load import load_environment
     from tokenworks.operations.by_hand import by_hand
@@ -208,9 +222,14 @@ def down(environment: Environment, yes: Yes = False, explain: Explain = False) -
         if explain:
             _say(by_hand(workspace, environment, asked.platform, "destroy"))
             return
+        if asked.aws is None and with_data:
+            raise typer.BadParameter(f"{environment} keeps no data in AWS; leave --with-data out")
         if not yes and not typer.confirm(f"Delete everything of {environment}?"):
             raise typer.Exit(1)
-        take_down(_session(workspace), environment, asked)
+        if asked.aws is not None:
+            take_down_aws(workspace, environment, with_data=with_data)
+        else:
+            take_down(_session(workspace, environment), environment, asked)
 
 
 @app.command()
@@ -346,10 +365,10 @@ def _write(file: Path, text: str) -> None:
         raise OperationError(f"report {file}", reason=str(error), remedy=remedy) from error
 
 
-def _session(workspace: Workspace) -> Any:
-    from tokenworks.operations.session import open_session
+def _session(workspace: Workspace, environment: str | None) -> Any:
+    from tokenworks.operations.session import session_of
 
-    return open_session(workspace, Console(stderr=True))
+    return session_of(workspace, environment, Console(stderr=True))
 
 
 def _say(text: str) -> None:

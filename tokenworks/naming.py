@@ -7,6 +7,8 @@ import json
 from typing import Any
 
 ENGINES_NAMESPACE = "tokenworks-engines"
+ENGINE_USER = 1000
+"""User and group of engines, and of whoever writes what they read."""
 GATEWAY_NAMESPACE = "tokenworks-gateway"
 
 ENVIRONMENT_LABEL = "tokenworks.dev/environment"
@@ -53,6 +55,11 @@ def labels(environment: str, *, name: str, role: str, model: str | None = None) 
         ROLE_LABEL: role,
     }
     return common | ({MODEL_LABEL: model} if model else {})
+
+
+def cluster_name(environment: str) -> str:
+    """Name of an environment's EKS cluster, which its controllers write into their tags."""
+    return f"tokenworks-{environment}"
 
 
 def engine_service(model: str) -> str:

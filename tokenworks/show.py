@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, is_dataclass
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -17,6 +18,7 @@ from rich.table import Table
 from tokenworks.operations.doctor import Finding
 from tokenworks.operations.stacks import Changes
 from tokenworks.plan.types import Decided, ModelPlan, Plan, ServerPlan, WeightsPlan
+from tokenworks.report.aws import aws_tables
 from tokenworks.report.fleet import (
     advice_table,
     capacity_table,
@@ -47,7 +49,7 @@ def to_data(value: Any) -> Any:
         return value.value
     if isinstance(value, Fraction):
         return f"{Decimal(value.numerator) / Decimal(value.denominator):.12f}"
-    return str(value) if isinstance(value, (Path, Decimal)) else value
+    return str(value) if isinstance(value, (Path, Decimal, date)) else value
 
 
 def plan_tables(plan: Plan) -> RenderableType:
@@ -68,6 +70,7 @@ def plan_tables(plan: Plan) -> RenderableType:
     parts.append(_decisions("gateway: decisions", _decided_rows(plan.gateway)))
     parts += gateway_tables(plan.gateway, plan.gateway_pods)
     parts += cost_tables(plan.cost)
+    parts += aws_tables(plan.aws, datetime.now(UTC).date()) if plan.aws else []
     parts += [f"note: {note}" for note in plan.notes]
     parts += [advice_table(plan)] if plan.advice else []
     return Group(*parts)

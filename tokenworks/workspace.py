@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = "tokenworks"
-PROGRAMS = {"simulated": ("cluster", "serving"), "hosts": ("cluster", "serving")}
+PROGRAMS = {
+    "simulated": ("cluster", "serving"),
+    "hosts": ("cluster", "serving"),
+    "aws": ("network", "storage", "image", "cluster", "serving"),
+}
 """Programs of each platform, in the order in which they are brought up."""
 
 
@@ -61,15 +65,6 @@ class Workspace:
     def settings(self, stack: str) -> Path:
         """Pulumi's settings of one stack."""
         return self.stacks / f"Pulumi.{stack}.yaml"
-
-    def pulumi_variables(self) -> dict[str, str]:
-        """Environment variables under which plain ``pulumi`` works on this checkout."""
-        return {
-            "PULUMI_BACKEND_URL": f"file://{self.state}",
-            "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.passphrase),
-            "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-        }
 
 
 def stack_name(environment: str, program: str) -> str:

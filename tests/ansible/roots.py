@@ -110,6 +110,14 @@ def mirror(suite: str) -> list[str]:
     return said[:1]
 
 
+def source() -> str:
+    """Return a line of apt's sources for the whole suite; skip where nothing brings it."""
+    found = mirror(SUITE)
+    if not found:
+        pytest.skip(f"this was NOT tested: this machine gets no {SUITE} from anywhere")
+    return f"deb {found[0]} {SUITE} main\n"
+
+
 def unpacked(folder: Path, suite: str = SUITE) -> Path:
     """Return the root of a suite, unpacked below a folder that several processes share."""
     place = folder / f"root-{suite}"

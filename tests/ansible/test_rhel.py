@@ -80,8 +80,7 @@ def lower(bare: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str
     folder = tmp_path_factory.mktemp("rhel")
     with roots.layer(bare, folder) as root:
         machine = Machine(root=root)
-        where = next(iter(roots.mirror(roots.SUITE)), "http://deb.debian.org/debian")
-        machine.write("etc/apt/sources.list", f"deb {where} {roots.SUITE} main\n")
+        machine.write("etc/apt/sources.list", roots.source())
         machine.write("etc/resolv.conf", Path("/etc/resolv.conf").read_text())
         said = machine.run("apt-get", "-o", "APT::Update::Error-Mode=any", "update", status=None)
         if "\nE: " in said:

@@ -69,7 +69,9 @@ def test_deployments_carry_what_was_planned(plan: Plan, recorded: list[RecordedR
             ("readinessProbe", model.readiness_probe.value),
             ("livenessProbe", model.liveness_probe.value),
         ):
+            kill = probe.kill_seconds
             assert engine[name] == {
+                **({"terminationGracePeriodSeconds": kill} if kill else {}),
                 "httpGet": {"path": probe.path, "port": "http"},
                 "periodSeconds": probe.period_seconds,
                 "timeoutSeconds": probe.timeout_seconds,

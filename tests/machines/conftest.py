@@ -86,6 +86,7 @@ def host(
     first: First, furnished: Image, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Machine]:
     """A machine of the test's own that runs as the first run left it: at the lock of OLD."""
+    assert first.report.outcome.good, f"the first run failed: {first.report}"
     with machine(furnished, tmp_path_factory.mktemp("machine") / "own", first.after) as made:
         made.start()
         yield made

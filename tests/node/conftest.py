@@ -33,8 +33,8 @@ def onenode(tmp_path_factory: pytest.TempPathFactory, toolbox: Toolbox) -> Itera
     if missing:
         reasons = "; ".join(f"{lack.what} ({lack.remedy})" for lack in missing)
         pytest.skip(f"Serving on a real node was NOT tested: {reasons}")
-    before = snapshot()
     checkout = Checkout(tmp_path_factory.mktemp("node"), toolbox)
+    before = snapshot(checkout.path)
     checkout.edit("stacks/onenode.yaml", "  fallbacks:", f"{SMALL_TENANT}  fallbacks:")
     try:
         done = checkout.tokenworks("up", ENVIRONMENT, "--yes")

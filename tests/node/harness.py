@@ -9,8 +9,9 @@ import os
 import signal
 import ssl
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +19,14 @@ from typing import Any
 
 from tests.local.checkout import Checkout
 from tokenworks.local_cluster import LocalCluster
+from tokenworks.local_cluster.layout import Layout
+from tokenworks.local_node.layout import NodeLayout
 
 ENVIRONMENT = "onenode"
 MODEL = "tiny-llama"
 ENGINES = "tokenworks-engines"
 GATEWAY = "tokenworks-gateway"
+CHAT = "/v1/chat/completions"
 PATIENCE_SECONDS = 240.0
 
 _CONTROL = """
@@ -81,6 +85,14 @@ class Onenode:
         asked = ["python3", "-c", _CONTROL, method, path, *given]
         return json.loads(self.kubectl("exec", "-n", ENGINES, pod, "-c", "engine", "--", *asked))
 
+    def busy(self, names: Sequence[str]) -> set[str]:
+        """The engines that write an answer: busy whenever one looks, as no probe keeps them."""
+        looks = [
+            {name for name in names if self.control(name, "GET", "/state")["running"]}
+            for _ in range(3)
+        ]
+        return set.intersection(*looks)
+
     @contextmanager
     def behaving(self, pod: str, **settings: object) -> Iterator[None]:
         """An engine with other settings; they are as before when its process still is the same."""
@@ -106,6 +118,10 @@ class Onenode:
         """End a container's process as a crash does."""
         os.kill(self.process(self.pod(namespace, pod), container), signal.SIGKILL)
 
+    def freeze(self, namespace: str, pod: str, container: str) -> None:
+        """Have a container's process hang: it answers nothing and hears no request to end."""
+        os.kill(self.process(self.pod(namespace, pod), container), signal.SIGSTOP)
+
     @property
     def port(self) -> int:
         """The gateway's port on 127.0.0.1."""
@@ -122,15 +138,20 @@ class Onenode:
         return file.read_text("utf-8").split()[-1]
 
     def ask(self, *, key: str | None = None, stream: bool = False, **fields: object) -> Answer:
-        """One request on a connection of its own."""
+        """One chat on a connection of its own."""
+        body = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}], **fields}
+        return self.call(
+            "POST", CHAT, key=self.key() if key is None else key, body={**body, "stream": stream}
+        )
+
+    def call(self, method: str, path: str, *, key: str, body: object) -> Answer:
+        """Any request; the key is left out where it is empty."""
         trust = ssl.create_default_context(cafile=self.authority)
         connection = http.client.HTTPSConnection("localhost", self.port, context=trust, timeout=60)
-        body = {"model": MODEL, "messages": [{"role": "user", "content": "hello"}], **fields}
         headers = {"content-type": "application/json"}
-        if key != "":
-            headers["authorization"] = f"Bearer {key or self.key()}"
-        text = json.dumps({**body, "stream": stream})
-        connection.request("POST", "/v1/chat/completions", text, headers)
+        if key:
+            headers["authorization"] = f"Bearer {key}"
+        connection.request(method, path, json.dumps(body), headers)
         return Answer(connection, connection.getresponse())
 
     def until(self, done: Callable[[], bool], what: str) -> None:
@@ -178,17 +199,39 @@ class Answer:
                 yield line.removeprefix(b"data: ").strip().decode()
 
 
-def snapshot() -> dict[str, frozenset[str]]:
-    """What of this machine a node could leave behind: mounts, interfaces, groups, processes."""
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    cgroups = subprocess.run(
-        ["find", "/sys/fs/cgroup", "-maxdepth", "3", "-type", "d"],  # noqa: S607
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+GROUPS = ("tokenworks", "k8s.io", "kubepods")
+"""Names that a node's control groups have, wherever they lie."""
+
+
+def snapshot(checkout: Path) -> dict[str, frozenset[str]]:
+    """What of this machine a node could leave behind: mounts, interfaces, control groups.
+
+    What other tests mount below the folder for temporary files at the same time is theirs, and so
+    are the groups of environments of other checkouts.
+    """
+    identity = NodeLayout(Layout.of(ENVIRONMENT, checkout)).identity
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    mounts = {Path(line.split(" ")[4]) for line in lines}
+    others = Path(tempfile.gettempdir())
     return {
-        "mounts": frozenset(line.split(" ")[4] for line in mounts),
+        "mounts": frozenset(
+            str(mount)
+            for mount in mounts
+            if mount.is_relative_to(checkout) or not mount.is_relative_to(others)
+        ),
         "interfaces": frozenset(each.name for each in Path("/sys/class/net").iterdir()),
-        "cgroups": frozenset(cgroups.splitlines()),
+        "groups": frozenset(
+            str(group)
+            for name in GROUPS
+            for depth in ("*", "*/*", "*/*/*")
+            for group in Path("/sys/fs/cgroup").glob(f"{depth}{name}*")
+            if not _is_of_others(group, identity)
+        ),
     }
+
+
+def _is_of_others(group: Path, identity: str) -> bool:
+    """Whether another environment has it, or it is the place where those that run have theirs."""
+    names = {one for one in group.parts if one.startswith("tokenworks-")}
+    names |= {one.name for one in group.glob("tokenworks-*")}
+    return bool(names) and identity not in names

@@ -10,6 +10,12 @@ import subprocess
 import pytest
 
 from tests.node.harness import MODEL, Onenode
+from tokenworks.engines import tensorrt_llm
+from tokenworks.gateway.simulated_engine.server import ROUTES
+
+SERVED = {("POST", path) for path in tensorrt_llm.SERVED_PATHS}
+PROBED = {tensorrt_llm.STARTED_PATH, tensorrt_llm.INFERENCE_PATH, tensorrt_llm.METRICS_PATH}
+"""What kubelet and gateway ask an engine by themselves."""
 
 
 def text_of(events: list[str]) -> str:
@@ -41,9 +47,8 @@ def test_a_stream_arrives_while_the_engine_still_writes(onenode: Onenode) -> Non
     try:
         events = onenode.ask(stream=True).events()
         first = next(events)
-        running = [onenode.control(name, "GET", "/state")["running"] for name in names]
         assert json.loads(first)["choices"]
-        assert sum(running) == 1
+        assert len(onenode.busy(names)) == 1
         assert list(events)[-1] == "[DONE]"
     finally:
         for name in names:
@@ -81,6 +86,22 @@ def test_curl_speaks_http_2_with_the_gateway(onenode: Onenode) -> None:
         check=False,
     )
     assert done.stdout == "2 200", done.stderr
+
+
+def test_no_route_of_an_engine_but_chats_is_there_with_a_key_or_without(onenode: Onenode) -> None:
+    names = onenode.engines()
+    for name in names:
+        onenode.control(name, "DELETE", "/requests")
+    tenant = onenode.key("assistant")
+    for method, path in sorted({*ROUTES} - SERVED):
+        statuses = {
+            key: onenode.call(method, path, key=key, body={}).status for key in ("", tenant)
+        }
+        assert statuses[""] == 401, path
+        # What a tenant may list is the gateway's own answer.
+        assert statuses[tenant] in ({200, 404} if path == "/v1/models" else {404, 405}), path
+    asked = {one["path"] for name in names for one in onenode.control(name, "GET", "/requests")}
+    assert asked <= PROBED
 
 
 @pytest.mark.parametrize("key", ["", "tw-made-up"])

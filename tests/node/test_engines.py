@@ -22,13 +22,21 @@ def test_an_engine_that_infers_nothing_gets_no_requests_and_is_not_restarted(
     assert onenode.restarts(name) == restarts
 
 
-def test_an_engine_whose_process_is_ill_is_started_again(onenode: Onenode) -> None:
-    name = onenode.engines()[0]
-    before = onenode.restarts(name)
-    onenode.control(name, "PATCH", "/settings", {"healthy": False})
-    onenode.until(lambda: onenode.restarts(name) > before, "it is started again")
+def test_an_engine_that_is_ill_and_one_that_hangs_are_started_again(onenode: Onenode) -> None:
+    """One that hangs is killed: it would take longer than anybody waits here to drain."""
     onenode.settle()
-    assert onenode.control(name, "GET", "/state")["settings"]["healthy"] is True
+    ill, hung = onenode.engines()
+    before = {name: onenode.restarts(name) for name in (ill, hung)}
+    onenode.control(ill, "PATCH", "/settings", {"healthy": False})
+    onenode.freeze(ENGINES, hung, "engine")
+    onenode.until(
+        lambda: all(onenode.restarts(name) > was for name, was in before.items()),
+        "both are started again",
+    )
+    onenode.settle()
+    assert onenode.engines() == [ill, hung]
+    assert onenode.control(ill, "GET", "/state")["settings"]["healthy"] is True
+    assert onenode.ask().status == 200
 
 
 def test_a_stream_whose_engine_crashes_ends_with_an_error_and_the_next_is_answered(
@@ -40,8 +48,7 @@ def test_a_stream_whose_engine_crashes_ends_with_an_error_and_the_next_is_answer
         onenode.control(name, "PATCH", "/settings", {"inter_token_seconds": 1.0})
     events = onenode.ask(stream=True).events()
     next(events)
-    states = {name: onenode.control(name, "GET", "/state")["running"] for name in names}
-    (busy,) = [name for name, running in states.items() if running]
+    (busy,) = onenode.busy(names)
     (idle,) = set(names) - {busy}
     onenode.kill(ENGINES, busy, "engine")
     try:

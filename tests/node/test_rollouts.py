@@ -37,7 +37,7 @@ def test_a_node_that_is_drained_keeps_one_pod_of_each_until_others_can_run(
     onenode: Onenode,
 ) -> None:
     onenode.settle()
-    arguments = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=40s")
+    arguments = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=20s")
     try:
         with under_load(onenode) as load:
             only = f"--pod-selector=tokenworks.dev/model={MODEL}"

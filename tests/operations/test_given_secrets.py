@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tokenworks.environment.load import load_environment
 from tokenworks.environment.lock import read_lock
 from tokenworks.operations.given_secrets import secret_problems
@@ -54,8 +56,22 @@ def test_a_secret_in_plain_text_is_refused_and_not_repeated() -> None:
     assert "written out" not in line
 
 
-def test_where_an_issuer_signs_no_key_is_asked_for() -> None:
-    assert said(plan_of("certificate-from-an-issuer")) == []
+def test_a_cluster_on_aws_needs_the_key_of_its_certificate() -> None:
+    (line,) = said(plan_of("aws-images"))
+    assert line.startswith("aws.certificate.private_key: gateway-private-key is not among")
+    assert said(plan_of("aws-images"), setting("gateway-private-key")) == []
+
+
+def test_a_source_of_weights_needs_its_token() -> None:
+    plan = plan_of("weights-from-everywhere")
+    (line,) = [one for one in said(plan) if "hub-token" in one]
+    assert line.startswith("models[0].weights.source: hub-token is not among the settings")
+    assert not [one for one in said(plan, setting("hub-token")) if "hub-token" in one]
+
+
+@pytest.mark.parametrize("name", ["certificate-from-an-issuer", "aws-certificate-from-an-issuer"])
+def test_where_an_issuer_signs_no_key_is_asked_for(name: str) -> None:
+    assert said(plan_of(name)) == []
 
 
 def test_keys_that_are_made_here_are_not_asked_for() -> None:

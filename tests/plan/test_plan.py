@@ -171,6 +171,17 @@ def test_probes_leave_an_engine_the_time_it_needs(plan: Plan) -> None:
         )
 
 
+def test_an_engine_that_hangs_is_killed_long_before_one_that_drains_would_be(plan: Plan) -> None:
+    for model in plan.models:
+        for probe in (model.startup_probe.value, model.liveness_probe.value):
+            assert probe.kill_seconds is not None
+            # The drain is counted in: without time beyond it, no engine could end by itself.
+            assert probe.kill_seconds > model.drain_seconds.value
+            assert probe.kill_seconds <= 60 < model.termination_grace_seconds.value
+        # The API server refuses one for readiness, which ends nothing.
+        assert model.readiness_probe.value.kill_seconds is None
+
+
 def test_shared_memory_fits_into_the_memory_of_the_pod(plan: Plan) -> None:
     for model in plan.models:
         assert model.shared_memory_mib.value < model.host_memory_mib.value

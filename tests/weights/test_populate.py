@@ -189,6 +189,26 @@ def test_a_revision_that_is_there_is_checked_and_not_fetched_again(
     assert volume.state() == volume.files
 
 
+def test_a_revision_that_was_put_there_by_others_needs_no_source(volume: Volume) -> None:
+    """As FSx for Lustre brings it from a bucket into a network without a way to the source."""
+    write(volume.published, volume.files)
+    for file in volume.published.rglob("*"):
+        file.chmod(0o755 if file.is_dir() else 0o444)
+    done = volume.run({"url": "http://127.0.0.1:1/", "stall_seconds": 5})
+    assert done.returncode == 0, done.stderr
+    assert "is published, 5 files as listed" in done.stdout
+    assert volume.state() == volume.files
+
+
+def test_a_part_of_a_revision_that_others_put_there_is_not_shown(volume: Volume) -> None:
+    part = dict(volume.files)
+    lost(part)
+    write(volume.published, part)
+    done = volume.run({"url": "http://127.0.0.1:1/", "stall_seconds": 5})
+    assert done.returncode == 1
+    assert volume.state() is None
+
+
 def damage_a_byte(volume: Volume) -> None:
     file = volume.published / LARGE
     content = bytearray(file.read_bytes())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -20,11 +21,17 @@ REGION: Final = "eu-west-1"
 _ZONES: Final = ("a", "b", "c")
 # docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html
 _PREFIXES: Final = {
+    "AccessPoint": "fsap",
+    "AmiFromInstance": "ami",
+    "DataRepositoryAssociation": "dra",
     "Eip": "eipalloc",
     "FileSystem": "fs",
+    "FlowLog": "fl",
     "Instance": "i",
     "InternetGateway": "igw",
     "LaunchTemplate": "lt",
+    "LustreFileSystem": "fs",
+    "MountTarget": "fsmt",
     "NatGateway": "nat",
     "NetworkAcl": "acl",
     "NetworkInterface": "eni",
@@ -37,6 +44,7 @@ _PREFIXES: Final = {
     "Snapshot": "snap",
     "Subnet": "subnet",
     "Volume": "vol",
+    "VpcAttachment": "tgw-attach",
     "Vpc": "vpc",
     "VpcEndpoint": "vpce",
 }
@@ -95,6 +103,7 @@ def _cluster(name: str, inputs: Mapping[str, Any]) -> State:
         "certificateAuthorities": [{"data": base64.b64encode(b"a certificate").decode()}],
         "identities": [{"oidcs": [{"issuer": issuer}]}],
         "status": "ACTIVE",
+        "createdAt": "2026-01-01T00:00:00Z",
         "vpcConfig": {**inputs.get("vpcConfig", {}), "clusterSecurityGroupId": group},
     }
 
@@ -106,7 +115,23 @@ def _load_balancer(name: str, _: Mapping[str, Any]) -> State:
 
 def _file_system(name: str, _: Mapping[str, Any]) -> State:
     id_ = _id("FileSystem", name, "")
-    return {"dnsName": f"{id_}.efs.{REGION}.amazonaws.com", "mountName": digits(name, 8)}
+    return {"dnsName": f"{id_}.efs.{REGION}.amazonaws.com"}
+
+
+def _key(name: str, _: Mapping[str, Any]) -> State:
+    id_ = str(uuid.uuid5(uuid.NAMESPACE_URL, name))
+    return {"keyId": id_, "arn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{id_}"}
+
+
+def _lustre(name: str, _: Mapping[str, Any]) -> State:
+    id_ = _id("LustreFileSystem", name, "")
+    return {"dnsName": f"{id_}.fsx.{REGION}.amazonaws.com", "mountName": digits(name, 8)}
+
+
+def _role(name: str, inputs: Mapping[str, Any]) -> State:
+    own = inputs.get("name") or name
+    unique = f"AROA{digits(str(own), 17).upper()}"
+    return {"arn": f"arn:aws:iam::{ACCOUNT}:role/{own}", "uniqueId": unique}
 
 
 def _instance(name: str, _: Mapping[str, Any]) -> State:
@@ -124,7 +149,9 @@ _ADDED: Final[dict[str, Callable[[str, Mapping[str, Any]], State]]] = {
     "Instance": _instance,
     "LaunchTemplate": lambda _name, _inputs: {"latestVersion": 1, "defaultVersion": 1},
     "LoadBalancer": _load_balancer,
-    "LustreFileSystem": _file_system,
+    "LustreFileSystem": _lustre,
+    "Key": _key,
+    "Role": _role,
     "Vpc": _vpc,
 }
 
@@ -156,6 +183,9 @@ def _image(arguments: Mapping[str, Any]) -> State:
 
 
 def _images(arguments: Mapping[str, Any]) -> State:
+    """Answer a search with an image, except among the account's own: it has none yet."""
+    if list(arguments.get("owners") or ()) == ["self"]:
+        return {"ids": [], "id": "none"}
     return {"ids": [_image(arguments)["id"]], "id": digits(str(sorted(arguments)), 8)}
 
 
@@ -188,6 +218,11 @@ def _subnets(arguments: Mapping[str, Any]) -> State:
     return {"ids": [f"subnet-{digits(text + zone, 17)}" for zone in _ZONES], "id": REGION}
 
 
+def _existing_role(arguments: Mapping[str, Any]) -> State:
+    name = str(arguments.get("name", ""))
+    return {"name": name, "id": name, **_role(name, arguments)}
+
+
 _CALLS: Final[dict[str, Callable[[Mapping[str, Any]], State | None]]] = {
     "index.getCallerIdentity": _identity,
     "index.getAccountId": _identity,
@@ -200,5 +235,6 @@ _CALLS: Final[dict[str, Callable[[Mapping[str, Any]], State | None]]] = {
     "ec2.getSubnets": _subnets,
     "eks.getAddonVersion": _add_on,
     "iam.getPolicyDocument": _document,
+    "iam.getRole": _existing_role,
     "ssm.getParameter": _parameter,
 }

@@ -26,11 +26,17 @@ from ruamel.yaml import YAML
 from policy.resources import Resource
 from tokenworks.check.calls import DECODE_YAML_CALL, RENDER_CALL
 from tokenworks.check.provider_answers import answer, answer_call
-from tokenworks.check.recording import RecordedCall, RecordedResource, Recording
+from tokenworks.check.recording import (
+    RecordedCall,
+    RecordedOptions,
+    RecordedResource,
+    Recording,
+)
 from tokenworks.errors import OperationError
 
 _STACK: Final = "pulumi:pulumi:Stack"
 _STACK_REFERENCE: Final = "pulumi:pulumi:StackReference"
+_READ_OUTPUTS: Final = "pulumi:pulumi:readStackOutputs"
 _RENDERS: Final = frozenset({RENDER_CALL, "kubernetes:kustomize:directory"})
 # A dynamic provider travels as pickled code among its resource's inputs.
 _PICKLED_PROVIDER: Final = "__provider"
@@ -128,6 +134,21 @@ def _close_loop_of_thread() -> None:
         return  # the program registered nothing, and no loop was opened
 
 
+def _options(request: Any) -> RecordedOptions:
+    """Return what a registration asks of the engine."""
+    return RecordedOptions(
+        depends_on=frozenset(request.dependencies),
+        protect=request.protect,
+        retain_on_delete=request.retainOnDelete,
+        delete_before_replace=request.deleteBeforeReplace,
+        replace_on_changes=tuple(request.replaceOnChanges),
+        replacement_trigger=json_format.MessageToDict(request.replacement_trigger),
+        deleted_with=request.deletedWith,
+        # The wire adds the provider's id to its URN.
+        provider=request.provider.rpartition("::")[0],
+    )
+
+
 class _Answers(Mocks):
     """Answers registrations and calls as the real providers would."""
 
@@ -150,6 +171,8 @@ class _Answers(Mocks):
     def call(self, args: MockCallArgs) -> tuple[dict[str, Any], list[tuple[str, str]] | None]:
         """Return what a provider's function answers; charts and the like render to nothing."""
         self.recorded_calls.append(RecordedCall(token=args.token, arguments=args.args))
+        if args.token == _READ_OUTPUTS:
+            return self._outputs_of_stack(str(args.args["name"])), []
         if args.token in _RENDERS and args.token not in self._calls:
             return {"result": []}, []
         if args.token == DECODE_YAML_CALL:
@@ -221,6 +244,7 @@ class _Recorder(MockMonitor):
             custom=request.custom,
             ignore_changes=tuple(request.ignoreChanges),
             secrets=read.secrets,
+            options=_options(request),
         )
         with self._lock:
             if urn in self._urns:

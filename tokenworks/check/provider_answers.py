@@ -72,5 +72,7 @@ def _service(spec: Mapping[str, Any], name: str) -> State:
     last = int(digits(name, 4), 16) % 250 + 1
     answered: State = {"spec": {"clusterIP": f"10.96.0.{last}", **spec}}
     if spec.get("type") == "LoadBalancer":
-        answered["status"] = {"loadBalancer": {"ingress": [{"ip": f"10.0.0.{last}"}]}}
+        ip, host = {"ip": f"10.0.0.{last}"}, {"hostname": f"{name}.elb.amazonaws.com"}
+        of_aws = "aws" in str(spec.get("loadBalancerClass"))  # which tells a name and no address
+        answered["status"] = {"loadBalancer": {"ingress": [host if of_aws else ip]}}
     return answered

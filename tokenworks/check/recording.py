@@ -5,7 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from policy.resources import Body
+from policy.resources import Body, Value
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedOptions:
+    """What a registration asks of the engine, apart from what is ignored.
+
+    ``depends_on`` are URNs: whatever must exist first, by an option or by an input, and is kept
+    until this is gone. A provider is named by its URN. A change of ``replacement_trigger`` alone
+    replaces the resource.
+    """
+
+    depends_on: frozenset[str] = frozenset()
+    protect: bool = False
+    retain_on_delete: bool = False
+    delete_before_replace: bool = False
+    replace_on_changes: tuple[str, ...] = ()
+    replacement_trigger: Value = None
+    deleted_with: str = ""
+    provider: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +44,7 @@ class RecordedResource:
     ignore_changes: tuple[str, ...] = ()
     known_as: frozenset[str] = frozenset()
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    options: RecordedOptions = RecordedOptions()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,12 @@ from typing import Any
 import pulumi
 
 from tokenworks.components.workload import ON_GPU_NODES, RESTRICTED, restricted_pod
-from tokenworks.naming import GPU_RESOURCE, POOL_LABEL
+from tokenworks.naming import ENGINE_USER, GPU_RESOURCE, POOL_LABEL
 from tokenworks.plan.model import CACHE_MOUNT, CONFIG_MOUNT
 from tokenworks.plan.spread import ENGINE_SPREAD
 from tokenworks.plan.types import ModelPlan, Probe
 from tokenworks.render import GATE_MANIFEST, GATE_SCRIPT
 
-ENGINE_USER = 1000
 GATE_MOUNT = "/etc/weights-gate"
 
 
@@ -107,7 +106,9 @@ def _engine(model: ModelPlan) -> dict[str, Any]:
 
 
 def _probe(probe: Probe) -> dict[str, Any]:
+    kill = {"termination_grace_period_seconds": probe.kill_seconds} if probe.kill_seconds else {}
     return {
+        **kill,
         "http_get": {"path": probe.path, "port": "http"},
         "period_seconds": probe.period_seconds,
         "timeout_seconds": probe.timeout_seconds,

@@ -66,7 +66,9 @@ class Gateway(Workload):
         )
         self._args = args
         self._deployment()
-        self.address = self._service().status.load_balancer.ingress[0].ip
+        ingress = self._service().status.load_balancer.ingress[0]
+        by_name = args.load_balancer.address == "hostname"
+        self.address = ingress.hostname if by_name else ingress.ip
         self.disruption_budget()
         self._openings()
         self.register_outputs({"address": self.address})
@@ -164,7 +166,12 @@ class Gateway(Workload):
                 "selector": self.selector,
                 "ports": [{"name": "https", "port": HTTPS_PORT, "target_port": HTTPS_PORT_NAME}],
             },
-            opts=self.child(),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                # The API server refuses to change it, and the provider does not know that
+                # (pulumi-kubernetes ``provider/pkg/provider/diff.go``).
+                replace_on_changes=["spec.loadBalancerClass"],
+            ),
         )
 
     def _openings(self) -> None:
@@ -180,7 +187,7 @@ class Gateway(Workload):
             self._out("to-apis", [_way(sorted({api.port for api in plan.apis}))])
 
     def _from_callers(self) -> None:
-        ranges = [{"ip_block": {"cidr": cidr}} for cidr in self._args.load_balancer.source_ranges]
+        ranges = [{"ip_block": {"cidr": cidr}} for cidr in self._args.load_balancer.seen_ranges]
         ports = [{"protocol": "TCP", "port": self._args.plan.tls_port}]
         way = {"from_": ranges, "ports": ports}
         self.opening("from-callers", {"policy_types": ["Ingress"], "ingress": [way]})

@@ -23,6 +23,8 @@ from tokenworks.sizing.cold_start import MARGIN_SECONDS
 class WeightsArgs:
     """Whose weights, on which storage, and the files of the gate and of the Job.
 
+    ``volume`` is the one that was made for the claim, None where the storage class makes one.
+
     ``token`` is what the source asks for, where it asks for something.
     """
 
@@ -34,6 +36,7 @@ class WeightsArgs:
     namespace: pulumi.Input[str]
     priority_class: pulumi.Input[str]
     labels: Mapping[str, str]
+    volume: pulumi.Input[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,6 +131,7 @@ class Weights(_WithJob):
                 "access_modes": ["ReadWriteMany"],
                 "resources": {"requests": {"storage": f"{weights.volume_gib.value}Gi"}},
                 "storage_class_name": self._args.storage_class,
+                "volume_name": self._args.volume,
             },
             opts=self.child(),
         )

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pulumi
 
-from tokenworks.components.engine_pod import ENGINE_USER
 from tokenworks.components.workload import ON_GPU_NODES, RESTRICTED, restricted_pod
-from tokenworks.naming import POOL_LABEL
+from tokenworks.naming import ENGINE_USER, POOL_LABEL
+from tokenworks.plan.spread import ENGINE_SPREAD
 from tokenworks.plan.types import ClaimPlan, ModelPlan
 from tokenworks.render import (
     COLLECT_SCRIPT,
@@ -94,7 +94,12 @@ def _spec(
         "template": {
             "metadata": {"labels": dict(labels)},
             "spec": {
-                **restricted_pod(user=ENGINE_USER, selector=labels, priority_class=priority_class),
+                **restricted_pod(
+                    user=ENGINE_USER,
+                    selector=labels,
+                    spread=ENGINE_SPREAD,
+                    priority_class=priority_class,
+                ),
                 "restart_policy": "Never",
                 "termination_grace_period_seconds": GRACE_SECONDS,
                 # In the engines' own image, on their nodes, which have to pull it anyway.

@@ -11,11 +11,12 @@ from tokenworks.errors import Problem
 
 def issuer_problems(environment: Environment, source: YamlSource) -> Iterator[Problem]:
     """Both places, neither, one that the platform lacks, and a certificate without a life."""
-    issuer, cluster = environment.gateway.certificate_issuer, environment.cluster
+    issuer = environment.gateway.certificate_issuer
+    key, section = ("aws", environment.aws) if environment.aws else ("cluster", environment.cluster)
     if issuer is None:
-        if cluster is not None and cluster.certificate is None:
+        if section is not None and section.certificate is None:
             yield source.problem(
-                ("cluster", "certificate"),
+                (key, "certificate"),
                 given=None,
                 reason="is missing, and no gateway.certificate_issuer is named either",
                 remedy="give a certificate and its key, or name a cert-manager issuer",
@@ -28,11 +29,11 @@ def issuer_problems(environment: Environment, source: YamlSource) -> Iterator[Pr
             reason="names an issuer, and no cert-manager runs in a simulated cluster",
             remedy="remove it: a local authority signs the certificate here",
         )
-    elif cluster is not None and cluster.certificate is not None:
+    elif section is not None and section.certificate is not None:
         yield source.problem(
             ("gateway", "certificate_issuer"),
             given=issuer.name,
-            reason="stands beside cluster.certificate, and the gateway shows one certificate",
+            reason=f"stands beside {key}.certificate, and the gateway shows one certificate",
             remedy="keep one of them",
         )
     if issuer.renew_before_days >= issuer.duration_days:

@@ -162,6 +162,7 @@ def _plain(kind: str, context: dict[str, Any], message: str) -> tuple[str, str]:
         "string_type": "text (quote it if it looks like a number)",
         "tuple_type": "a list",
         "model_type": "a section of keys",
+        "dict_type": "a section of keys",
     }.get(kind)
     if wanted:
         return "has the wrong type", f"write {wanted}"

@@ -56,6 +56,23 @@ class Lock(Section):
             update={"repository": local.repository, "digest": local.digest, "source": "made here"}
         )
 
+    def mirrored(self, registry: str | None) -> Lock:
+        """The same lock, whose images are pulled from a mirror; digests stay what they are."""
+        return self if registry is None else MirroredLock(images=self.images, registry=registry)
+
+
+class MirroredLock(Lock):
+    """A lock whose images lie in a registry of one's own, each below the path of its origin."""
+
+    registry: str
+
+    def find(self, repository: str, tag: str) -> LockedImage | None:
+        """The locked image for a tag of its origin, under its name in the mirror."""
+        found = super().find(repository, tag)
+        if found is None:
+            return None
+        return found.model_copy(update={"repository": f"{self.registry}/{found.repository}"})
+
 
 def read_stand_ins(file: Path) -> tuple[StandIn, ...]:
     """The images that were made here; none where there is no such file."""

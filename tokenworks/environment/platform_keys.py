@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
 from tokenworks.environment.issuer import issuer_problems
@@ -12,11 +13,32 @@ from tokenworks.environment.sections import Environment, NodePool
 from tokenworks.environment.yaml_source import KeyPath, YamlSource
 from tokenworks.errors import Problem
 
-_POOL_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "simulated": ("nodes", "driver_version"),
-    "hosts": ("machines", "host_lock"),
+
+@dataclass(frozen=True)
+class _Keys:
+    """What a platform needs, and what it knows besides, of the keys that not all know."""
+
+    needed: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.needed, *self.known)
+
+
+_POOL_KEYS: Final = {
+    "simulated": _Keys(needed=("nodes", "driver_version")),
+    "hosts": _Keys(needed=("machines", "host_lock"), known=("host_settings",)),
+    "aws": _Keys(
+        needed=("nodes",),
+        known=("zone", "capacity", "release_version", "efa", "host_lock", "host_settings"),
+    ),
 }
-_KEYS: Final[dict[str, tuple[str, ...]]] = {"simulated": (), "hosts": ("ssh", "cluster")}
+_KEYS: Final = {
+    "simulated": _Keys(),
+    "hosts": _Keys(needed=("ssh", "cluster")),
+    "aws": _Keys(needed=("aws",)),
+}
 
 
 def platform_problems(environment: Environment, source: YamlSource) -> list[Problem]:
@@ -37,18 +59,16 @@ def platform_problems(environment: Environment, source: YamlSource) -> list[Prob
 def _of_section(
     section: Section,
     path: KeyPath,
-    keys: dict[str, tuple[str, ...]],
+    keys: dict[str, _Keys],
     platform: str,
     source: YamlSource,
 ) -> Iterator[Problem]:
-    for key in keys[platform]:
+    for key in keys[platform].needed:
         if getattr(section, key) is None:
             yield _missing(section, (*path, key), source)
-    strange = {key for names in keys.values() for key in names} - set(keys[platform])
-    if platform != "hosts" and isinstance(section, NodePool):
-        strange.add("host_settings")
+    strange = {key for names in keys.values() for key in names.all} - set(keys[platform].all)
     for key in sorted(strange):
-        if getattr(section, key) is not None:
+        if getattr(section, key) != type(section).model_fields[key].default:
             yield source.problem(
                 (*path, key),
                 given=None,
@@ -88,8 +108,8 @@ def _missing(section: Section, path: KeyPath, source: YamlSource) -> Problem:
     )
 
 
-def _platform_of(key: str, keys: dict[str, tuple[str, ...]]) -> str:
-    return next((platform for platform, names in keys.items() if key in names), "hosts")
+def _platform_of(key: str, keys: dict[str, _Keys]) -> str:
+    return next(platform for platform, names in keys.items() if key in names.all)
 
 
 def _doubled_machines(pools: tuple[NodePool, ...], source: YamlSource) -> Iterator[Problem]:
@@ -116,9 +136,10 @@ def _missing_files(environment: Environment, source: YamlSource) -> Iterator[Pro
     if environment.ssh is not None:
         command = "write it with `ssh-keyscan`, and compare the fingerprints on the machines"
         named.append((("ssh", "known_hosts"), environment.ssh.known_hosts, command))
-    if environment.cluster is not None and environment.cluster.certificate is not None:
-        chain = environment.cluster.certificate.chain
-        named.append((("cluster", "certificate", "chain"), chain, "put the chain there, in PEM"))
+    for key, section in (("cluster", environment.cluster), ("aws", environment.aws)):
+        if section is not None and section.certificate is not None:
+            chain = section.certificate.chain
+            named.append(((key, "certificate", "chain"), chain, "put the chain there, in PEM"))
     for path, name, remedy in named:
         if not (source.file.parent / name).is_file():
             yield source.problem(path, given=name, reason="does not exist", remedy=remedy)

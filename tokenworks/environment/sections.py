@@ -7,7 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tokenworks.environment.gateway import Gateway, SecretReference, Text
+from tokenworks.environment.aws import Aws, Capacity
+from tokenworks.environment.aws_values import Registry, ReleaseVersion, ZoneId
+from tokenworks.environment.certificate import CertificateReference
+from tokenworks.environment.gateway import Gateway, Text
 from tokenworks.environment.section import Section
 from tokenworks.environment.values import (
     Address,
@@ -100,6 +103,23 @@ class NodePool(Section):
         default=None,
         description="Settings of the machines that no lock holds, such as thresholds of the gate, "
         "in a file beside this one.",
+    )
+    zone: ZoneId | None = Field(
+        default=None,
+        description="Zone of every node, on platform aws; left out, nodes are spread over all.",
+    )
+    capacity: Capacity | None = Field(
+        default=None, description="Capacity that was reserved for the pool, on platform aws."
+    )
+    release_version: ReleaseVersion | None = Field(
+        default=None,
+        description="Release of AWS's GPU image, on platform aws; with a host_lock the image is "
+        "built instead.",
+    )
+    efa: Switch = Field(
+        default=False,
+        description="Whether nodes get every Elastic Fabric Adapter of their type, on platform "
+        "aws, side by side in one placement group.",
     )
 
     @property
@@ -339,13 +359,6 @@ class Ssh(Section):
     jump_host: JumpHost | None = Field(default=None, description="Way to the machines.")
 
 
-class CertificateReference(Section):
-    """The gateway's certificate, and where its key is kept."""
-
-    chain: RelativePath = Field(description="Certificate chain in PEM, beside this file.")
-    private_key: SecretReference = Field(description="Where the private key is kept.")
-
-
 class Cluster(Section):
     """A Kubernetes cluster that exists, and what it offers."""
 
@@ -376,15 +389,22 @@ class Cluster(Section):
 class Environment(Section):
     """One deployable whole."""
 
-    platform: Literal["simulated", "hosts"] = Field(
+    platform: Literal["simulated", "hosts", "aws"] = Field(
         description="Where it runs: simulated is a local control plane with fake GPU nodes, hosts "
-        "are machines that exist, reached by SSH, in a cluster that exists."
+        "are machines that exist, reached by SSH, in a cluster that exists, aws is a private "
+        "cluster made from nothing in an AWS account."
     )
     ssh: Ssh | None = Field(
         default=None, description="How the machines of platform hosts are reached."
     )
     cluster: Cluster | None = Field(
         default=None, description="The cluster that the machines of platform hosts belong to."
+    )
+    aws: Aws | None = Field(default=None, description="Account and network, on platform aws.")
+    image_registry: Registry | None = Field(
+        default=None,
+        description="Registry that mirrors every container image below its own path, such as "
+        "registry.example.org/mirror/nvcr.io/…; digests stay those of the lock.",
     )
     node_pools: Annotated[tuple[NodePool, ...], Field(min_length=1)]
     weights_storage: WeightsStorage

@@ -203,7 +203,7 @@ ObjectName = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*",
             "is not the name of a Kubernetes object",
             "write it as `kubectl get` prints it",
@@ -215,7 +215,7 @@ AnnotationKey = Annotated[
     str,
     Strict(),
     AfterValidator(
-        _pattern(
+        matching(
             r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?",
             "is not the key of an annotation",
             "write it as the documentation of the load balancer's controller does",

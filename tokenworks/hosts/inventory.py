@@ -15,6 +15,8 @@ from tokenworks.hosts.settings import HostSettings
 INTERPRETER: Final = "/usr/bin/python3"
 """Named for every host: discovery may pick a shim that does not run without a login shell."""
 PATIENCE_SECONDS: Final = 20
+SESSION_MANAGER_PLUGIN: Final = "amazon.aws.aws_ssm"
+"""Ansible's connection of the collection in ``ansible/requirements.yml``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +30,25 @@ class Host:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SessionManager:
+    """AWS's own way to a machine without any open port: by its id, through a bucket for files."""
+
+    region: str
+    bucket: str
+    key_alias: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Access:
-    """Who logs in, which host keys are right, and which key is shown; None means ssh-agent's."""
+    """Who logs in, which host keys are right, and which key is shown; None means ssh-agent's.
+
+    With ``session_manager`` addresses are ids of instances, and nothing of SSH is used.
+    """
 
     user: str
     known_hosts: Path
     key_file: str | None = None
+    session_manager: SessionManager | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +89,7 @@ def inventory(pool: Pool, hosts: Sequence[Host]) -> dict[str, Any]:
                 for host in hosts
             },
             "vars": {
-                "ansible_user": pool.access.user,
-                "ansible_become": pool.access.user != "root",
+                **_way(pool.access),
                 "ansible_python_interpreter": INTERPRETER,
                 "host_pool": pool.name,
                 "host_lock": pool.lock.model_dump(mode="json"),
@@ -84,6 +98,24 @@ def inventory(pool: Pool, hosts: Sequence[Host]) -> dict[str, Any]:
                 "host_kubeconfig": pool.kubeconfig,
             },
         }
+    }
+
+
+def _way(access: Access) -> dict[str, Any]:
+    """How Ansible gets to the hosts, and whether it has to become root there."""
+    manager = access.session_manager
+    if manager is None:
+        return {"ansible_user": access.user, "ansible_become": access.user != "root"}
+    return {
+        "ansible_connection": SESSION_MANAGER_PLUGIN,
+        "ansible_become": True,  # sessions are of ssm-user, whatever is asked for
+        "ansible_aws_ssm_region": manager.region,
+        "ansible_aws_ssm_bucket_name": manager.bucket,
+        "ansible_aws_ssm_bucket_sse_mode": "aws:kms",
+        "ansible_aws_ssm_bucket_sse_kms_key_id": manager.key_alias,
+        # Presigned addresses of other styles lead to another region (community.aws#1190).
+        "ansible_aws_ssm_s3_addressing_style": "virtual",
+        "ansible_aws_ssm_timeout": PATIENCE_SECONDS * 15,
     }
 
 

@@ -71,7 +71,7 @@ class PoolProvider(ResourceProvider):
         report = _run(props, verify_pool, "verify")
         unknown = [host for host in report.hosts if not (host.observed and host.told)]
         if unknown:
-            raise _failure(report, unknown, "verification")
+            raise failure(report, unknown, "verification")
         drift = {host.host: _wrong(host) for host in report.hosts if not host.outcome.good}
         return ReadResult(id_, {**props, "hosts": _hosts(report), "drift": drift})
 
@@ -83,20 +83,20 @@ def _prepared(props: Mapping[str, Any]) -> dict[str, Any]:
     report = _run(props, prepare_pool, "prepare")
     bad = [host for host in report.hosts if not host.outcome.good]
     if bad:
-        raise _failure(report, bad, "preparation")
+        raise failure(report, bad, "preparation")
     return {**props, "hosts": _hosts(report), "drift": {}}
 
 
 def _run(props: Mapping[str, Any], operation: Operation, verb: str) -> PoolReport:
-    pool = _POOL.validate_python(_plain(props["pool"]))
+    pool = _POOL.validate_python(plain(props["pool"]))
     # The engine shows what a provider prints as messages of the update.
     tracker = Tracker(f"{verb} {pool.name}", Console(file=sys.stderr, no_color=True, width=200))
-    with _while_the_engine_lives() as gone:
+    with while_the_engine_lives() as gone:
         return operation(pool, tracker, gone)
 
 
 @contextlib.contextmanager
-def _while_the_engine_lives() -> Iterator[threading.Event]:
+def while_the_engine_lives() -> Iterator[threading.Event]:
     """An event that is set once the engine is gone.
 
     An engine that is killed leaves its plugins behind, and with them a run on hosts, into which the
@@ -143,14 +143,14 @@ def _parent(process: int) -> int:
     return int(next(line for line in status.splitlines() if line.startswith("PPid:")).split()[1])
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Whole numbers as such: on their way through the engine they become floating."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {key: _plain(child) for key, child in value.items()}
+        return {key: plain(child) for key, child in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(child) for child in value]
+        return [plain(child) for child in value]
     return value
 
 
@@ -165,7 +165,8 @@ def _wrong(host: HostReport) -> list[str]:
     return list(host.wrong) or [host.message]
 
 
-def _failure(report: PoolReport, bad: list[HostReport], what: str) -> OperationError:
+def failure(report: PoolReport, bad: list[HostReport], what: str) -> OperationError:
+    """What is said of a run that left hosts which are not good."""
     lines = [f"  {host.host} {host.outcome.value}: {_sentence(host)}" for host in bad]
     good = len(report.hosts) - len(bad)
     return OperationError(

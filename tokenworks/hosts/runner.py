@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tokenworks.errors import OperationError
-from tokenworks.hosts.inventory import Host, Pool, inventory, ssh_config
+from tokenworks.hosts.inventory import Access, Host, Pool, inventory, ssh_config
 from tokenworks.hosts.leftovers import MARK, end_leftovers
 from tokenworks.hosts.outcome import DONE, REPORT, Ending, RunResult, Seen, judge
 from tokenworks.hosts.progress import task_of
@@ -33,6 +33,18 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PROJECT: Final = ROOT / "ansible"
 PASSED_ON: Final = ("HOME", "SSH_AUTH_SOCK", "TZ", "LD_LIBRARY_PATH")
 """Variables of ours that a run needs; everything else, secrets among them, stays here."""
+AWS_PASSED_ON: Final = (
+    "AWS_PROFILE",
+    "AWS_CONFIG_FILE",
+    "AWS_SHARED_CREDENTIALS_FILE",
+    "AWS_ROLE_ARN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CA_BUNDLE",
+)
+"""Names of files and roles by which a run finds its rights in AWS, where it goes through it. Keys
+themselves are not passed on, since ansible-runner writes down what it is given."""
+SESSION_TOOL: Final = "session-manager-plugin"
+COLLECTIONS: Final = ROOT / ".tokenworks" / "collections"
 FORKS: Final = 20
 
 Watch = Callable[[Mapping[str, Any]], None]
@@ -93,7 +105,7 @@ def run_playbook(
     with _private_folder() as private:
         mark = secrets.token_hex(16)
         drains = playbook.changes and pool.kubeconfig != ""
-        variables = _variables(private, playbook, mark, drains=drains)
+        variables = _variables(private, playbook, pool.access, mark, drains=drains)
         job = _write_job(private, playbook, pool, hosts, mark)
         worker = subprocess.Popen(
             [sys.executable, "-m", "tokenworks.hosts.worker"],
@@ -126,7 +138,9 @@ def _private_folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _variables(private: Path, playbook: Playbook, mark: str, *, drains: bool) -> dict[str, str]:
+def _variables(
+    private: Path, playbook: Playbook, access: Access, mark: str, *, drains: bool
+) -> dict[str, str]:
     """The environment of a run, from nothing; ansible-runner writes all of it down."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     if shutil.which("ansible-playbook", path=path) is None:
@@ -141,7 +155,11 @@ def _variables(private: Path, playbook: Playbook, mark: str, *, drains: bool) ->
             reason="there is no kubectl on the PATH",
             remedy="install one within one minor version of the cluster's API server",
         )
-    kept = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    by_aws = access.session_manager is not None
+    if by_aws:
+        _refuse_without_sessions(path)
+    names = (*PASSED_ON, *AWS_PASSED_ON) if by_aws else PASSED_ON
+    kept = {name: os.environ[name] for name in names if name in os.environ}
     return kept | {
         "PATH": path,
         "LC_ALL": "C.UTF-8",
@@ -153,10 +171,29 @@ def _variables(private: Path, playbook: Playbook, mark: str, *, drains: bool) ->
         "ANSIBLE_SSH_CONTROL_PATH_DIR": str(private / "cp"),
         "ANSIBLE_SSH_COMMON_ARGS": f"-F {private / 'ssh_config'}",
         "ANSIBLE_FORKS": str(FORKS),
+        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
         "ANSIBLE_HOST_KEY_CHECKING": "True",
         "ANSIBLE_RETRY_FILES_ENABLED": "False",
         MARK: mark,
     }
+
+
+def _refuse_without_sessions(path: str) -> None:
+    """Refuse to begin without the tool and the collection that a session needs."""
+    if shutil.which(SESSION_TOOL, path=path) is None:
+        raise OperationError(
+            "running Ansible through Session Manager",
+            reason=f"there is no {SESSION_TOOL} on the PATH",
+            remedy="install it as docs.aws.amazon.com/systems-manager/latest/userguide/"
+            "session-manager-working-with-install-plugin.html says",
+        )
+    if not (COLLECTIONS / "ansible_collections" / "amazon" / "aws").is_dir():
+        raise OperationError(
+            "running Ansible through Session Manager",
+            reason=f"the collection amazon.aws is not in {COLLECTIONS}",
+            remedy="run: ansible-galaxy collection install -r ansible/requirements.yml "
+            f"-p {COLLECTIONS}",
+        )
 
 
 def _write_job(

@@ -132,10 +132,7 @@ def commands(machine: Machine) -> dict[str, tuple[str, ...]]:
     """The node's programs in the order of their start."""
     return {
         "wire": (PYTHON, f"{ETC}/wire.py", f"{ETC}/wire.json"),
-        "hub": (
-            PYTHON,
-            *("-m", "http.server", "--bind", places.HUB_ADDRESS, "--directory", HUB, "80"),
-        ),
+        "hub": (PYTHON, f"{ETC}/hub.py", places.HUB_ADDRESS, "80", HUB),
         "containerd": ("containerd", "--config", f"{ETC}/containerd.toml"),
         "kubelet": (
             "kubelet",

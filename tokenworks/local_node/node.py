@@ -245,4 +245,11 @@ class LocalNode:
             with suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
             time.sleep(_POLL_SECONDS)
-        self._cgroups.remove()
+        try:
+            self._cgroups.remove()
+        except TimeoutError as error:
+            raise OperationError(
+                f"ending the node of {self._cluster.environment}",
+                reason=f"a process is still in {error}",
+                remedy="end what its cgroup.procs names, and run it again",
+            ) from error

@@ -34,7 +34,8 @@ FREE_GIB: Final = 4
 """The node of ``onenode``, its images and its Debian took 0.9 GiB (measured 2026-11-30); the rest
 is for tools, logs and weights."""
 MEMORY_GIB: Final = 3
-"""Control plane, node and pods of ``onenode`` took MEASURED GiB (measured 2026-11-30)."""
+"""Control plane, node and pods of ``onenode`` took 1.2 GiB (measured 2026-11-30); the rest
+is for commands and caches."""
 
 FEATURES: Final = {
     "bridges": "ip link add b0 type bridge",

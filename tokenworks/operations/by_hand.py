@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tokenworks.operations.session import SHELL_FILE
+from tokenworks.naming import cluster_name
+from tokenworks.operations.backends import shell_file
 from tokenworks.plan.types import Plan
 from tokenworks.workspace import PROGRAMS, Workspace, stack_name
 
@@ -16,19 +17,17 @@ def by_hand(workspace: Workspace, environment: str, platform: str, verb: str) ->
         f"pulumi {verb} --stack {stack_name(environment, program)}{policies}"
         for program in programs
     ]
-    return "\n".join([_source(workspace), *commands])
+    return "\n".join([_source(workspace, environment, platform), *commands])
 
 
 def next_steps(workspace: Workspace, plan: Plan, request: str | None) -> str:
     """What to look at once an environment is up; ``request`` is a command that gets an answer."""
     environment = plan.environment
-    local = workspace.kubeconfig(environment)
-    kubeconfig = plan.cluster.kubeconfig if plan.cluster else local
     return "\n".join(
         [
             f"{environment} is up. Next:",
-            f"  {_source(workspace)}",
-            f"  kubectl --kubeconfig {kubeconfig} get pods --all-namespaces",
+            f"  {_source(workspace, environment, plan.platform)}",
+            *(f"  {line}" for line in _look_at_pods(workspace, plan)),
             "  pulumi stack ls",
             f"  tokenworks doctor {environment}",
             f"  tokenworks down {environment}",
@@ -37,5 +36,19 @@ def next_steps(workspace: Workspace, plan: Plan, request: str | None) -> str:
     )
 
 
-def _source(workspace: Workspace) -> str:
-    return f"source {workspace.machine / SHELL_FILE}"
+def _look_at_pods(workspace: Workspace, plan: Plan) -> list[str]:
+    """Commands that show the pods; credentials for EKS are written by AWS's own tool."""
+    local = workspace.kubeconfig(plan.environment)
+    kubeconfig = plan.cluster.kubeconfig if plan.cluster else local
+    first = [write_kubeconfig(workspace, plan.environment)] if plan.platform == "aws" else []
+    return [*first, f"kubectl --kubeconfig {kubeconfig} get pods --all-namespaces"]
+
+
+def write_kubeconfig(workspace: Workspace, environment: str) -> str:
+    """The command that writes credentials for an environment's EKS cluster."""
+    kubeconfig = workspace.kubeconfig(environment)
+    return f"aws eks update-kubeconfig --name {cluster_name(environment)} --kubeconfig {kubeconfig}"
+
+
+def _source(workspace: Workspace, environment: str, platform: str) -> str:
+    return f"source {shell_file(workspace, environment, platform)}"

@@ -13,6 +13,7 @@ from tokenworks.check.judge import Judgement, judge, not_judged, with_findings
 from tokenworks.check.places import Places
 from tokenworks.environment.load import load_environment
 from tokenworks.errors import OperationError
+from tokenworks.operations.backends import backend_of
 from tokenworks.operations.check import settle
 from tokenworks.operations.objects import objects
 from tokenworks.operations.session import Session
@@ -41,15 +42,19 @@ def check_deployed(
 
 def _stacks(session: Session, environment: str) -> Found:
     """Return the resources in the state of every stack, as one estate."""
-    stacks = session.workspace.stacks
-    platform = load_environment(environment, stacks).environment.platform
-    places = Places.of(stacks / f"{environment}.yaml")
+    folder = session.workspace.stacks
+    loaded = load_environment(environment, folder).environment
+    places = Places.of(folder / f"{environment}.yaml")
     resources: list[Resource] = []
     findings: list[Finding] = []
-    for program in PROGRAMS[platform]:
+    try:
+        stacks = session.stacks.under(backend_of(session.workspace, environment, loaded))
+    except OperationError as error:
+        return [], [_unreachable(f"state of {environment}", error, environment)]
+    for program in PROGRAMS[loaded.platform]:
         name = stack_name(environment, program)
         try:
-            exported = json.loads(session.stacks.pulumi("stack", "export", "--stack", name).stdout)
+            exported = json.loads(stacks.pulumi("stack", "export", "--stack", name).stdout)
         except OperationError as error:
             findings.append(_unreachable(f"stack {name}", error, environment))
             continue

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tokenworks.errors import TokenworksError
+from tokenworks.environment.load import load_environment
+from tokenworks.errors import OperationError, TokenworksError
 from tokenworks.local_cluster import ClusterStatus, LocalCluster, State
 from tokenworks.naming import ENVIRONMENT_LABEL, GPU_RESOURCE
+from tokenworks.operations.backends import Backend, backend_of
+from tokenworks.operations.by_hand import write_kubeconfig
 from tokenworks.operations.node import lacks, local_node
 from tokenworks.operations.objects import objects
-from tokenworks.operations.stacks import deployment
 from tokenworks.plan.types import Plan
 from tokenworks.toolchain import State as ToolState
 from tokenworks.toolchain import ToolStatus
@@ -35,8 +37,8 @@ class Finding:
 def examine(workspace: Workspace, plan: Plan, tools: tuple[ToolStatus, ...]) -> list[Finding]:
     """Everything about one environment, from tools to pods, without changing anything."""
     cluster, kubeconfig = _any_cluster(workspace, plan)
-    findings = [*_tools(tools), cluster, *_real_node(workspace, plan)]
-    findings += [_stack(workspace, plan.environment, p) for p in PROGRAMS[plan.platform]]
+    findings = [*_tools(tools), *_account(workspace, plan), cluster, *_real_node(workspace, plan)]
+    findings += _states(workspace, plan)
     kubectl = next((tool.path for tool in tools if tool.name == "kubectl"), None)
     if cluster.well and kubectl:
         findings += _workloads(plan, kubectl, kubeconfig)
@@ -48,13 +50,20 @@ def examine(workspace: Workspace, plan: Plan, tools: tuple[ToolStatus, ...]) -> 
 
 def _any_cluster(workspace: Workspace, plan: Plan) -> tuple[Finding, Path]:
     """What is known of the environment's cluster, and its credentials."""
-    if plan.cluster is None:
+    if plan.platform == "simulated":
         local = LocalCluster(plan.environment, workspace.root)
         return _cluster(plan.environment, local.status()), local.kubeconfig
-    kubeconfig = Path(plan.cluster.kubeconfig).expanduser()
+    kubeconfig, remedy = (
+        workspace.kubeconfig(plan.environment),
+        "put the cluster's kubeconfig there",
+    )
+    if plan.cluster is not None:
+        kubeconfig = Path(plan.cluster.kubeconfig).expanduser()
+    else:
+        remedy = f"`{write_kubeconfig(workspace, plan.environment)}` writes them"
     there = kubeconfig.is_file()
     seen = f"credentials {'in' if there else 'missing at'} {kubeconfig}"
-    remedy = "" if there else "put the cluster's kubeconfig there"
+    remedy = "" if there else remedy
     return Finding(subject="cluster", well=there, seen=seen, remedy=remedy), kubeconfig
 
 
@@ -99,9 +108,28 @@ def _cluster(environment: str, status: ClusterStatus) -> Finding:
     )
 
 
-def _stack(workspace: Workspace, environment: str, program: str) -> Finding:
+def _account(workspace: Workspace, plan: Plan) -> list[Finding]:
+    if plan.platform != "aws":
+        return []
+    from tokenworks.operations.aws_doctor import examine_account
+
+    return examine_account(workspace, plan)
+
+
+def _states(workspace: Workspace, plan: Plan) -> list[Finding]:
+    """Each stack's state, and on AWS first the account that it is in."""
+    environment = load_environment(plan.environment, workspace.stacks).environment
+    subject = f"state of {plan.environment}"
+    try:
+        backend = backend_of(workspace, plan.environment, environment)
+    except OperationError as error:
+        return [Finding(subject=subject, well=None, seen=error.reason, remedy=error.remedy)]
+    return [_stack(backend, plan.environment, program) for program in PROGRAMS[plan.platform]]
+
+
+def _stack(backend: Backend, environment: str, program: str) -> Finding:
     name, up = stack_name(environment, program), f"`tokenworks up {environment}`"
-    latest = deployment(workspace, name)
+    latest = backend.deployment(name)
     pending, count = len(latest.get("pending_operations") or []), len(latest.get("resources") or [])
     if pending:
         seen = f"an update was cut off with {pending} operations under way"

@@ -8,7 +8,7 @@ from typing import Any
 
 from tokenworks.errors import ConfigError, Problem
 from tokenworks.operations.stacks import Stacks
-from tokenworks.plan.types import Plan
+from tokenworks.plan.types import Plan, ServerPlan
 from tokenworks.workspace import PROJECT, stack_name
 
 
@@ -48,5 +48,11 @@ def secret_problems(plan: Plan, settings: Mapping[str, Any]) -> Iterator[Problem
 def _references(plan: Plan) -> Iterator[tuple[str, str]]:
     for index, api in enumerate(plan.gateway.apis):
         yield f"gateway.apis[{index}].credential", api.credential_secret
+    for index, model in enumerate(plan.models):
+        source = model.weights.populate.source
+        if isinstance(source, ServerPlan) and source.token_secret is not None:
+            yield f"models[{index}].weights.source", source.token_secret
     if plan.cluster is not None and plan.cluster.certificate is not None:
         yield "cluster.certificate.private_key", plan.cluster.certificate.key_secret
+    if plan.aws is not None and plan.aws.certificate is not None:
+        yield "aws.certificate.private_key", plan.aws.certificate.key_secret

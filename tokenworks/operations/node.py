@@ -12,7 +12,6 @@ from typing import Final
 from rich.console import Console
 
 from tokenworks import naming
-from tokenworks.components.engine_pod import ENGINE_USER
 from tokenworks.engines import tensorrt_llm
 from tokenworks.environment.lock import StandIn, StandIns
 from tokenworks.environment.sections import Environment
@@ -158,7 +157,8 @@ def join_node(session: Session, plan: Plan, pool: PoolPlan, ready: Ready) -> Non
     """Have the node run, in a cluster that runs."""
     node = local_node(session.workspace, plan.environment)
     claims = {
-        f"{naming.ENGINES_NAMESPACE}/{model.weights.claim}": ENGINE_USER for model in plan.models
+        f"{naming.ENGINES_NAMESPACE}/{model.weights.claim}": naming.ENGINE_USER
+        for model in plan.models
     }
     node.prepare_volumes(claims)
     node.ensure_running(_parts(session, plan, pool, ready), session.say)

@@ -36,7 +36,7 @@ def preview(session: Session, plan: Plan) -> dict[str, Changes]:
 
 
 def _state(session: Session, plan: Plan) -> State:
-    """State of the environment's cluster; one that exists is not ours to start, and so runs."""
-    if plan.cluster is not None:
+    """State of a local cluster; any other is not ours to start here, and so counts as running."""
+    if plan.platform != "simulated":
         return State.RUNNING
     return session.cluster(plan.environment).status().state

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tokenworks.files import write_whole
+from tokenworks.environment.load import load_environment
+from tokenworks.files import private_folder, write_whole
 from tokenworks.local_cluster import LocalCluster
 from tokenworks.local_node import LocalNode
+from tokenworks.operations.backends import Backend, backend_of, local_backend, prepare_local
 from tokenworks.operations.stacks import Stacks
 from tokenworks.toolchain import ENVIRONMENT_TOOLS, Toolbox, ensure, showing
 from tokenworks.workspace import Workspace
-
-SHELL_FILE = "env"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +40,24 @@ class Session:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def open_session(workspace: Workspace, console: Console) -> Session:
+def session_of(workspace: Workspace, environment: str | None, console: Console) -> Session:
+    """A session for one environment, where its states are; for none, in this checkout.
+
+    On AWS the account is asked who is calling before anything else.
+    """
+    if environment is None:
+        return open_session(workspace, console, local_backend(workspace))
+    loaded = load_environment(environment, workspace.stacks).environment
+    return open_session(workspace, console, backend_of(workspace, environment, loaded))
+
+
+def open_session(workspace: Workspace, console: Console, backend: Backend) -> Session:
     """Have every tool ready, and put them on this process's PATH."""
+    prepare_local(workspace)
     with showing(console) as report:
         toolbox = ensure(ENVIRONMENT_TOOLS, report)
     os.environ["PATH"] = os.pathsep.join([_folders(toolbox), os.environ.get("PATH", os.defpath)])
-    stacks = Stacks(workspace, toolbox.pulumi_home, console)
+    stacks = Stacks(workspace, toolbox.pulumi_home, console, backend)
     session = Session(workspace=workspace, console=console, toolbox=toolbox, stacks=stacks)
     _write_shell_file(session, toolbox)
     return session
@@ -61,4 +73,5 @@ def _write_shell_file(session: Session, toolbox: Toolbox) -> None:
     variables = sorted(session.stacks.variables().items())
     lines = [f"export {name}={shlex.quote(value)}" for name, value in variables]
     lines.append(f'export PATH={shlex.quote(_folders(toolbox))}:"$PATH"')
-    write_whole(session.workspace.machine / SHELL_FILE, "\n".join(lines) + "\n")
+    file = session.stacks.backend.shell_file
+    write_whole(private_folder(file.parent) / file.name, "\n".join(lines) + "\n")

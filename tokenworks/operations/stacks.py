@@ -7,7 +7,6 @@ import json
 import os
 import re
 import secrets
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +18,12 @@ from pulumi import automation as auto
 from rich.console import Console
 
 from tokenworks.errors import OperationError
-from tokenworks.files import private_folder, write_whole
+from tokenworks.operations.backends import KEY_BYTES, Backend
 from tokenworks.operations.progress import Tracker, shown
-from tokenworks.workspace import PROJECT, Workspace
+from tokenworks.workspace import PROJECT, Workspace, split_stack
 
 UPDATE_WAIT_SECONDS = 120
 """How long to wait for somebody else's update of the same stack before giving up."""
-KEY_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +53,21 @@ def count_changes(operations: Mapping[auto.OpType, int]) -> Changes:
 
 
 class Stacks:
-    """The stacks of one checkout, under its own backend and passphrase."""
+    """The stacks of one checkout under one backend."""
 
-    def __init__(self, workspace: Workspace, pulumi_home: Path, console: Console) -> None:
+    def __init__(
+        self, workspace: Workspace, pulumi_home: Path, console: Console, backend: Backend
+    ) -> None:
         self.workspace, self._home, self._console = workspace, pulumi_home, console
-        private_folder(workspace.machine)
-        workspace.state.mkdir(exist_ok=True)
-        if not workspace.passphrase.exists():
-            write_whole(workspace.passphrase, secrets.token_urlsafe(KEY_BYTES))
+        self.backend = backend
+
+    def under(self, backend: Backend) -> Stacks:
+        """The stacks of the same checkout under another backend."""
+        return Stacks(self.workspace, self._home, self._console, backend)
 
     def names(self) -> tuple[str, ...]:
         """Stacks that exist in the backend."""
-        folder = self.workspace.state / ".pulumi" / "stacks" / PROJECT
-        return tuple(sorted(file.stem for file in folder.glob("*.json")))
+        return self.backend.stacks()
 
     def open(self, name: str) -> auto.Stack:
         """The stack, created if there is none."""
@@ -123,7 +123,7 @@ class Stacks:
 
     def resources(self, name: str) -> int:
         """Resources that a stack's state holds."""
-        return len(deployment(self.workspace, name).get("resources") or [])
+        return len(self.backend.deployment(name).get("resources") or [])
 
     def pulumi(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run the Pulumi CLI on this checkout."""
@@ -146,7 +146,7 @@ class Stacks:
 
     def variables(self) -> dict[str, str]:
         """Environment variables for Pulumi on this checkout."""
-        return self.workspace.pulumi_variables() | {"PULUMI_HOME": str(self._home)}
+        return {**self.backend.variables, "PULUMI_HOME": str(self._home)}
 
     @contextlib.contextmanager
     def _tracked(self, name: str, planned: int | None, what: str) -> Iterator[Tracker]:
@@ -161,18 +161,22 @@ class Stacks:
 
     def _options(self) -> auto.LocalWorkspaceOptions:
         return auto.LocalWorkspaceOptions(
-            env_vars=self.variables(), secrets_provider="passphrase", pulumi_home=str(self._home)
+            env_vars=self.variables(),
+            secrets_provider=self.backend.secrets_provider,
+            pulumi_home=str(self._home),
         )
 
     def _ready(self, name: str) -> auto.Stack:
         """The stack, with nothing under way and nothing left open by an update that was cut off.
 
         What a cut-off update was just creating is forgotten here and adopted by the next one:
-        names are fixed, and server-side apply takes over what it finds under them.
+        names are fixed, and server-side apply takes over what it finds under them. AWS takes
+        nothing over, so there people must look.
         """
         stack = self.open(name)
         self._wait_for_others(name)
-        if deployment(self.workspace, name).get("pending_operations"):
+        if pending := self.backend.deployment(name).get("pending_operations"):
+            refuse_unknown_in_aws(name, pending)
             self._console.print(f"{name}: an update was cut off; looking at what it left")
             with self._tracked(name, None, "refresh") as tracker:
                 stack.refresh(on_event=tracker, color="never", clear_pending_creates=True)
@@ -181,7 +185,7 @@ class Stacks:
     def _wait_for_others(self, name: str) -> None:
         """Wait for a running update of the stack; clear what a killed one left behind."""
         deadline = time.monotonic() + UPDATE_WAIT_SECONDS
-        while locks := self._locks(name):
+        while locks := self.backend.locks(name):
             running = [lock for lock in locks if lock.is_running()]
             if not running:
                 self._console.print(f"{name}: an update was cut off; clearing its lock")
@@ -196,48 +200,26 @@ class Stacks:
             self._console.print(f"{name}: {running[0]} is updating it; waiting")
             time.sleep(2)
 
-    def _locks(self, name: str) -> list[_Lock]:
-        folder = self.workspace.state / ".pulumi" / "locks"
-        locks = (_Lock.read(file) for file in folder.glob(f"*/{PROJECT}/{name}/*.json"))
-        return [lock for lock in locks if lock is not None]
 
+def refuse_unknown_in_aws(stack: str, pending: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse to forget what may exist in AWS: the next update would make a second one.
 
-def deployment(workspace: Workspace, stack: str) -> dict[str, Any]:
-    """The latest state of a stack as Pulumi keeps it; empty for a stack that does not exist."""
-    file = workspace.state / ".pulumi" / "stacks" / PROJECT / f"{stack}.json"
-    try:
-        return json.loads(file.read_text("utf-8"))["checkpoint"]["latest"] or {}
-    except FileNotFoundError:
-        return {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Lock:
-    """Who holds a stack."""
-
-    pid: int
-    host: str
-
-    @classmethod
-    def read(cls, file: Path) -> _Lock | None:
-        """The lock in a file; None when it was given back or is still being written."""
-        try:
-            content = json.loads(file.read_text("utf-8"))
-            return cls(pid=int(content["pid"]), host=str(content["hostname"]))
-        except (OSError, ValueError, KeyError):
-            return None
-
-    def is_running(self) -> bool:
-        """Whether the holder may still be at work: elsewhere it may, here it shows."""
-        if self.host != socket.gethostname():
-            return True
-        try:
-            return Path(f"/proc/{self.pid}/comm").read_text("utf-8").strip() == "pulumi"
-        except OSError:
-            return False
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}"
+    Raises:
+        OperationError: a pending operation was creating something there.
+    """
+    begun = [
+        str(each["resource"]["urn"]).rpartition("::")[2]
+        for each in pending
+        if each["type"] == "creating" and str(each["resource"]["type"]).startswith("aws:")
+    ]
+    if begun:
+        environment = split_stack(stack)[0]
+        raise OperationError(
+            f"update of {stack}",
+            reason=f"an earlier one was cut off while it made {', '.join(begun)}",
+            remedy=f"`tokenworks aws import-plan {environment}` says what of it exists; import "
+            f"that, then run `pulumi refresh --clear-pending-creates --stack {stack}`",
+        )
 
 
 @contextlib.contextmanager

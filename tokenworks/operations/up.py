@@ -85,8 +85,11 @@ def _ready_cluster(
     session: Session, plan: Plan, planned: dict[str, int], confirm: Confirm | None
 ) -> bool:
     """Have a cluster to bring the environment up in; returns whether it is a new one."""
-    if plan.cluster is not None:
-        _find_credentials(plan.cluster.kubeconfig)
+    if plan.platform != "simulated":
+        if plan.aws is not None:
+            _look_for_lost_states(session, plan.environment)
+        if plan.cluster is not None:
+            _find_credentials(plan.cluster.kubeconfig)
         _make_keys(session, plan)
         return False
     cluster = session.cluster(plan.environment, has_real_node=plan.real_pool is not None)
@@ -95,6 +98,14 @@ def _ready_cluster(
     _make_certificate(session, plan)
     _make_keys(session, plan)
     return cluster.ensure_running(session.toolbox, session.say).created
+
+
+def _look_for_lost_states(session: Session, environment: str) -> None:
+    from tokenworks.operations.aws_target import find_cloud
+    from tokenworks.operations.aws_up import refuse_lost_states
+
+    cloud = find_cloud(session.workspace, environment)
+    refuse_lost_states(cloud, session.stacks.backend)
 
 
 def _find_credentials(kubeconfig: str) -> None:

@@ -69,7 +69,8 @@ def _price_problems(loaded: LoadedEnvironment, section: Cost) -> Iterable[Proble
                 reason=f"has a price in cost.node_prices[{names.index(name)}]",
                 remedy="keep one price for each",
             )
-    listed = sorted(name for name in used - set(names) if name in list_prices())
+    on_list = {pool.kind for pool in loaded.environment.node_pools if _is_listed(pool)}
+    listed = sorted(on_list - set(names))
     if section.currency != CURRENCY and listed:
         yield loaded.source.problem(
             ("cost", "currency"),
@@ -172,12 +173,18 @@ def _node_cost(pool: NodePool, section: Cost) -> NodeCost | None:
     own = next((p for p in section.node_prices if p.instance == pool.kind), None)
     if own is not None:
         hour, source = own.per_hour, f"{own.source}, {own.date}"
-    elif pool.kind in list_prices() and section.currency == CURRENCY:
+    elif _is_listed(pool) and section.currency == CURRENCY:
         price = list_prices()[pool.kind]
         hour, source = price.per_hour, f"{price.source}, {price.region}, {price.date}"
     else:
         return None
     return NodeCost(pool=pool.name, nodes=pool.size, per_node_hour=hour, source=source)
+
+
+def _is_listed(pool: NodePool) -> bool:
+    """Whether the list price is what its nodes cost: a capacity block has a price of its own."""
+    in_block = pool.capacity is not None and pool.capacity.block is not None
+    return pool.kind in list_prices() and not in_block
 
 
 def _month(nodes: Iterable[NodeCost], section: Cost) -> MonthlyCost:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tokenworks.engines import tensorrt_llm
+from tokenworks.environment.certificate import CertificateReference
 from tokenworks.environment.load import LoadedEnvironment
-from tokenworks.environment.sections import CertificateReference, NodePool
+from tokenworks.environment.sections import NodePool
 from tokenworks.errors import Problem
 from tokenworks.facts import gpu_drivers
 from tokenworks.hosts.beside import HostFiles
@@ -117,11 +118,12 @@ def cluster_plan(loaded: LoadedEnvironment) -> ClusterPlan | None:
         load_balancer_class=cluster.load_balancer_class,
         load_balancer_needs_node_ports=cluster.load_balancer_needs_node_ports,
         load_balancer_annotations=cluster.load_balancer_annotations,
-        certificate=_given(cluster.certificate),
+        certificate=given_certificate(cluster.certificate),
     )
 
 
-def _given(certificate: CertificateReference | None) -> GivenCertificate | None:
+def given_certificate(certificate: CertificateReference | None) -> GivenCertificate | None:
+    """The gateway's certificate as it was given; None where an issuer signs one."""
     if certificate is None:
         return None
     secret = certificate.private_key.pulumi_secret

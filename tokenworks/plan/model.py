@@ -29,6 +29,15 @@ PROBE_PERIOD_SECONDS = 10
 PROBE_TIMEOUT_SECONDS = 15
 """The kubelet's default of one second fails engines that are merely busy."""
 LIVENESS_FAILURES = 6
+EXIT_SECONDS = 15
+"""What an engine that is ill, but still hears, has to let go of its GPUs."""
+KILL_SECONDS = ENDPOINT_REMOVAL_SECONDS + EXIT_SECONDS
+"""The kubelet runs the drain first and counts it in, also for a container that it condemned."""
+_KILL_BECAUSE = (
+    f"once it failed, {KILL_SECONDS} s until it is killed: {ENDPOINT_REMOVAL_SECONDS} s of drain, "
+    f"{EXIT_SECONDS} s to end by itself; it answers nobody, so it has no request to finish; with "
+    "the pod's own time one that hangs would hold its GPUs as long as the longest request"
+)
 
 
 class _Host(TypedDict):
@@ -264,9 +273,10 @@ def _startup_probe(times: ColdStart) -> Decided[Probe]:
             period_seconds=PROBE_PERIOD_SECONDS,
             timeout_seconds=PROBE_TIMEOUT_SECONDS,
             failure_threshold=math.ceil(budget / PROBE_PERIOD_SECONDS),
+            kill_seconds=KILL_SECONDS,
         ),
         f"{budget} s are {SAFETY} x ({times.load_seconds} s loading + {times.warm_up_seconds} s "
-        "warm-up); the engine answers only once it has loaded",
+        f"warm-up); the engine answers only once it has loaded; {_KILL_BECAUSE}",
         ("cold_start",),
     )
 
@@ -287,6 +297,8 @@ _LIVENESS = Decided(
         period_seconds=PROBE_PERIOD_SECONDS,
         timeout_seconds=PROBE_TIMEOUT_SECONDS,
         failure_threshold=LIVENESS_FAILURES,
+        kill_seconds=KILL_SECONDS,
     ),
-    "the process only: it fails when the executor is dead or a rank crashed, not when it is busy",
+    "the process only: it fails when the executor is dead or a rank crashed, not when it is busy; "
+    f"{_KILL_BECAUSE}",
 )

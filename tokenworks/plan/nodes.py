@@ -48,7 +48,7 @@ def gpu_nodes(plan: Plan, pool: PoolPlan) -> tuple[NodePlan, ...]:
             name=node_name(pool.name, index),
             labels=_common_labels(plan, pool.name, node_name(pool.name, index))
             | {"node.kubernetes.io/instance-type": shape.name}
-            | _gpu_labels(pool),
+            | gpu_labels(pool),
             taints=(Taint(key=GPU_RESOURCE, value=GPU_TAINT_VALUE, effect="NoSchedule"),),
             capacity=_resources(shape.vcpus * 1000, shape.host_memory_gib * 1024, shape.max_pods)
             | {GPU_RESOURCE: str(shape.gpu_count)},
@@ -100,7 +100,7 @@ def _common_labels(plan: Plan, pool: str, name: str) -> dict[str, str]:
     }
 
 
-def _gpu_labels(pool: PoolPlan) -> dict[str, str]:
+def gpu_labels(pool: PoolPlan) -> dict[str, str]:
     """Labels of NVIDIA's GPU Feature Discovery, by the names that it uses."""
     compute_major, compute_minor = pool.instance.compute_capability.split(".")
     driver = (*pool.driver_version.split("."), "", "")

@@ -13,6 +13,8 @@ from tokenworks.facts.gpus import GPUS
 from tokenworks.facts.instances import instances
 from tokenworks.hosts.beside import NO_HOSTS, HostFiles
 from tokenworks.plan.advice import advices
+from tokenworks.plan.aws.plan import UNKNOWN_DRIVER, aws_plan, driver_of_release
+from tokenworks.plan.aws.problems import aws_problems
 from tokenworks.plan.candidate import Candidate, candidate, notes
 from tokenworks.plan.capacity import capacity_problems, sized
 from tokenworks.plan.cost import cost_plan, cost_problems
@@ -32,15 +34,25 @@ from tokenworks.plan.placement import Demand, Room, unplaceable
 from tokenworks.plan.types import Decided, Plan, PoolPlan
 from tokenworks.sizing.cold_start import cold_start
 
+FRACTIONAL_FAMILIES = ("g6f.", "gr6f.")
+"""Families whose GPUs are shared by machines: awslabs/amazon-eks-ami, nvidia-kmod-load.sh."""
 
-def resolve(loaded: LoadedEnvironment, lock: Lock, files: HostFiles = NO_HOSTS) -> Plan:
+
+def resolve(
+    loaded: LoadedEnvironment,
+    lock: Lock,
+    files: HostFiles = NO_HOSTS,
+    roles_digest: str = "",
+) -> Plan:
     """Decide everything about an environment; pure, so two runs give the same plan.
 
-    ``files`` are the host locks that its node pools name.
+    ``files`` are the host locks that its node pools name; ``roles_digest`` is over the roles that
+    make machine images.
 
     Raises:
         ConfigError: with every problem, each at its key path and line.
     """
+    lock = lock.mirrored(loaded.environment.image_registry)
     ready = _fitting(loaded, lock, files)
     rate = loaded.environment.weights_storage.read_mib_per_second
     measured = (loaded.environment.start_up or StartUp()).model_dump()
@@ -51,25 +63,32 @@ def resolve(loaded: LoadedEnvironment, lock: Lock, files: HostFiles = NO_HOSTS) 
     _refuse([*_placement_problems(loaded, ready), *crowded(loaded, admitted)])
     cost = cost_plan(loaded, fleet, times)
     gateway = gateway_plan(loaded, lock, admitted)
+    pools = tuple(_pool_plan(loaded, pool, ready, files) for pool in loaded.environment.node_pools)
+    system_nodes = _system_nodes(loaded)
+    models = tuple(
+        model_plan(loaded, one, _demands(ready, one.candidate.pool.name), start)
+        for one, start in zip(fleet, times, strict=True)
+    )
+    aws = aws_plan(loaded, lock, pools, models, system_nodes.value, roles_digest)
     return Plan(
         environment=loaded.name,
         platform=loaded.environment.platform,
         weights_read_mib_per_second=rate,
-        pools=tuple(
-            _pool_plan(loaded, pool, ready, files) for pool in loaded.environment.node_pools
-        ),
-        models=tuple(
-            model_plan(loaded, one, _demands(ready, one.candidate.pool.name), start)
-            for one, start in zip(fleet, times, strict=True)
-        ),
+        pools=pools,
+        models=models,
         gateway=gateway,
         gateway_pods=gateway_pods(gateway),
-        system_nodes=_system_nodes(loaded),
+        system_nodes=system_nodes,
         cost=cost,
-        notes=(*(note for one in ready for note in notes(one)), *host_notes(loaded, files)),
+        notes=(
+            *(note for one in ready for note in notes(one)),
+            *host_notes(loaded, files),
+            *(aws.notes if aws else ()),
+        ),
         advice=advices(loaded, fleet, times, cost, gateway),
         access=access_plan(loaded),
         cluster=cluster_plan(loaded),
+        aws=aws,
     )
 
 
@@ -91,6 +110,7 @@ def _fitting(loaded: LoadedEnvironment, lock: Lock, files: HostFiles) -> list[Ca
         [
             *_pool_problems(loaded),
             *host_problems(loaded, files),
+            *aws_problems(loaded, lock, files),
             *(problem for one in judged if not isinstance(one, Candidate) for problem in one),
             *capacity_problems(loaded, ready),
             *gateway_problems(loaded, lock),
@@ -100,6 +120,13 @@ def _fitting(loaded: LoadedEnvironment, lock: Lock, files: HostFiles) -> list[Ca
     return ready
 
 
+def _driver(loaded: LoadedEnvironment, pool: NodePool, files: HostFiles) -> str:
+    """The driver of a pool: on AWS that of the image it starts, unless that is made by a lock."""
+    if loaded.environment.platform == "aws" and pool.host_lock is None:
+        return driver_of_release(pool.release_version)
+    return driver_version(pool, files)
+
+
 def _refuse(problems: list[Problem]) -> None:
     if problems:
         raise ConfigError(sorted(problems, key=lambda problem: problem.line or 0))
@@ -107,15 +134,26 @@ def _refuse(problems: list[Problem]) -> None:
 
 def _known_pools(loaded: LoadedEnvironment, files: HostFiles) -> dict[str, NodePool]:
     return {
-        pool.name: pool.model_copy(update={"driver_version": driver_version(pool, files)})
+        pool.name: pool.model_copy(update={"driver_version": _driver(loaded, pool, files)})
         for pool in loaded.environment.node_pools
-        if pool.shape is not None and pool.shape.gpu in GPUS
+        if pool.shape is not None
+        and pool.shape.gpu in GPUS
+        # A release that is unknown is refused by itself, and models are not judged by it.
+        and _driver(loaded, pool, files) != UNKNOWN_DRIVER
     }
 
 
 def _pool_problems(loaded: LoadedEnvironment) -> Iterable[Problem]:
     for index, pool in enumerate(loaded.environment.node_pools):
         if pool.shape is not None and pool.shape.gpu in GPUS:
+            continue
+        if pool.kind.startswith(FRACTIONAL_FAMILIES):
+            yield loaded.source.problem(
+                ("node_pools", index, "instance"),
+                given=pool.instance,
+                reason="has a part of a GPU, which only NVIDIA's GRID driver divides",
+                remedy="use a size of g6 or gr6, whose GPUs are whole",
+            )
             continue
         key = "instance" if pool.gpu is None else "gpu"
         reason, remedy = _unknown_instance(pool.kind) if key == "instance" else _unknown_gpu()
@@ -195,7 +233,7 @@ def _pool_plan(
         name=pool.name,
         instance=shape,
         gpu=GPUS[shape.gpu],
-        driver_version=driver_version(pool, files),
+        driver_version=_driver(loaded, pool, files),
         nodes=pool.size,
         gpus_used=sum(demand.gpus for demand in _demands(candidates, pool.name)),
         hosts=host_pool_plan(pool, ssh.jump_host if ssh else None, files),

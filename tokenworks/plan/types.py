@@ -20,6 +20,7 @@ from tokenworks.sizing.cold_start import ColdStart
 from tokenworks.sizing.cost import IdleNight, Money, MonthlyCost, Views, Volume
 
 if TYPE_CHECKING:
+    from tokenworks.plan.aws.types import AwsPlan
     from tokenworks.plan.gateway_pods import GatewayPods
     from tokenworks.plan.gateway_types import GatewayPlan
 
@@ -189,12 +190,17 @@ class WeightsPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """One HTTP probe of the kubelet."""
+    """One HTTP probe of the kubelet.
+
+    ``kill_seconds`` is what a container has to end that this probe condemned; None where the
+    kubelet ends none for it.
+    """
 
     path: str
     period_seconds: int
     timeout_seconds: int
     failure_threshold: int
+    kill_seconds: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -396,6 +402,7 @@ class Plan:
     advice: tuple[Advice, ...]
     access: HostAccess | None = None
     cluster: ClusterPlan | None = None
+    aws: AwsPlan | None = None
 
     @property
     def real_pool(self) -> PoolPlan | None:

@@ -9,7 +9,7 @@ import pulumi_kubernetes
 
 from tokenworks.errors import OperationError
 from tokenworks.hosts.inventory import Access, Pool
-from tokenworks.plan.types import ClusterPlan, Plan, PoolPlan
+from tokenworks.plan.types import ClusterPlan, GivenCertificate, Plan, PoolPlan
 from tokenworks.platforms.load_balancer import PRIVATE_RANGES, LoadBalancer
 from tokenworks.workspace import Workspace
 
@@ -30,6 +30,7 @@ def load_balancer(cluster: ClusterPlan) -> LoadBalancer:
         class_name=cluster.load_balancer_class,
         annotations=cluster.load_balancer_annotations,
         source_ranges=PRIVATE_RANGES,
+        seen_ranges=PRIVATE_RANGES,
         needs_node_ports=cluster.load_balancer_needs_node_ports,
     )
 
@@ -40,12 +41,22 @@ def certificate(workspace: Workspace, cluster: ClusterPlan) -> tuple[str, pulumi
     Raises:
         OperationError: none is given, as where an issuer in the cluster signs one.
     """
-    given = cluster.certificate
+    return read_certificate(workspace, cluster.certificate, "cluster.certificate")
+
+
+def read_certificate(
+    workspace: Workspace, given: GivenCertificate | None, key: str
+) -> tuple[str, pulumi.Output[str]]:
+    """A chain from beside the environment and its key; ``key`` is where they can be named.
+
+    Raises:
+        OperationError: none is given.
+    """
     if given is None:
         raise OperationError(
             "the gateway's certificate",
             reason="is not given with its key",
-            remedy="set cluster.certificate, or let gateway.certificate_issuer sign one",
+            remedy=f"set {key}, or let gateway.certificate_issuer sign one",
         )
     chain = (workspace.stacks / given.chain).read_text("utf-8")
     return chain, pulumi.Config().require_secret(given.key_secret)
@@ -64,6 +75,7 @@ def host_pool(workspace: Workspace, plan: Plan, pool: PoolPlan) -> Pool:
             reason=f"it has no machines on platform {plan.platform}",
             remedy="use an environment of platform hosts",
         )
+    names = {one.key_file for one in hosts.lock.repositories}
     return Pool(
         name=pool.name,
         hosts=hosts.machines,
@@ -74,12 +86,17 @@ def host_pool(workspace: Workspace, plan: Plan, pool: PoolPlan) -> Pool:
         ),
         lock=hosts.lock,
         settings=hosts.settings,
-        keys=_keys(workspace, pool.name, {one.key_file for one in hosts.lock.repositories}),
+        keys=repository_keys(workspace, pool.name, names),
         kubeconfig=cluster.kubeconfig,
     )
 
 
-def _keys(workspace: Workspace, pool: str, names: set[str]) -> dict[str, str]:
+def repository_keys(workspace: Workspace, pool: str, names: set[str]) -> dict[str, str]:
+    """Armoured keys of repositories by file name, as the lock names them.
+
+    Raises:
+        OperationError: one is not beside the lock.
+    """
     folder = workspace.stacks / "hosts" / "keys"
     try:
         return {name: (folder / name).read_text("utf-8") for name in sorted(names)}

@@ -14,6 +14,7 @@ LOAD_BALANCER = LoadBalancer(
     class_name="tokenworks.dev/simulated-internal",
     annotations={},
     source_ranges=PRIVATE_RANGES,
+    seen_ranges=PRIVATE_RANGES,
     needs_node_ports=False,
 )
 

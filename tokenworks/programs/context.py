@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pulumi
 
 from tokenworks.naming import labels
+from tokenworks.plan.aws.types import ChartPlan
 from tokenworks.plan.types import Plan
+from tokenworks.platforms.choice import PlatformParts
 from tokenworks.platforms.load_balancer import LoadBalancer
 from tokenworks.workspace import Workspace
 
@@ -23,13 +26,30 @@ class Certificate:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """One run of one program; the certificate is read only by the program that needs it."""
+    """One run of one program; each part of the platform is made for the program that needs it.
+
+    ``chart`` returns where the archive of a chart lies.
+    """
 
     workspace: Workspace
     plan: Plan
-    provider: pulumi.ProviderResource
-    load_balancer: LoadBalancer
+    parts: PlatformParts
     certificate: Callable[[], Certificate]
+    chart: Callable[[ChartPlan], str]
+
+    @cached_property
+    def provider(self) -> pulumi.ProviderResource:
+        """The provider of the cluster that exists."""
+        return self.parts.provider()
+
+    @property
+    def load_balancer(self) -> LoadBalancer:
+        """How the platform is asked for an internal load balancer."""
+        return self.parts.load_balancer()
+
+    def stack(self, program: str) -> pulumi.StackReference:
+        """What another program of the environment exported."""
+        return self.parts.stacks.of(program)
 
     @property
     def opts(self) -> pulumi.ResourceOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pulumi
@@ -14,6 +15,7 @@ from tokenworks.check.pins import refuse_pins
 from tokenworks.errors import ConfigError, Problem, TokenworksError
 from tokenworks.plan.types import Plan
 from tokenworks.planning import plan_environment
+from tokenworks.platforms.charts import chart_archive
 from tokenworks.platforms.choice import platform_parts
 from tokenworks.programs.context import Certificate, Context
 from tokenworks.workspace import PROGRAMS, Workspace, split_stack, stack_name
@@ -51,9 +53,9 @@ def _context(workspace: Workspace, plan: Plan) -> Context:
     return Context(
         workspace=workspace,
         plan=plan,
-        provider=parts.provider,
-        load_balancer=parts.load_balancer,
+        parts=parts,
         certificate=certificate,
+        chart=partial(chart_archive, workspace),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pulumi
 
 from tokenworks import naming
@@ -27,18 +29,16 @@ from tokenworks.render import (
 from tokenworks.render_budgets import rate_limit_file
 from tokenworks.render_gateway import gateway_files
 from tokenworks.render_keys import gateway_credentials_files, gateway_keys_file, key_hash
-from tokenworks.workspace import PROJECT, stack_name
 
 POD_ADDRESS = "0.0.0.0"  # noqa: S104  (a pod's own addresses; NetworkPolicies decide who comes in)
 
 
 def program(context: Context) -> None:
     """Serve every model of the plan behind one gateway."""
-    cluster = pulumi.StackReference(
-        f"organization/{PROJECT}/{stack_name(context.plan.environment, 'cluster')}"
-    )
+    cluster = context.stack("cluster")
+    volumes = _volumes(context)
     for model in context.plan.models:
-        weights = _weights(context, model, cluster)
+        weights = _weights(context, model, cluster, volumes.get(model.name))
         server = _model_server(context, model, weights, cluster)
         _collect(context, model, server, cluster)
     _rate_limit(context, cluster)
@@ -47,7 +47,12 @@ def program(context: Context) -> None:
     pulumi.export("models", [model.name for model in context.plan.models])
 
 
-def _weights(context: Context, model: ModelPlan, cluster: pulumi.StackReference) -> Weights:
+def _weights(
+    context: Context,
+    model: ModelPlan,
+    cluster: pulumi.StackReference,
+    volume: pulumi.Output[str] | None,
+) -> Weights:
     source = model.weights.populate.source
     secret = source.token_secret if isinstance(source, ServerPlan) else None
     return Weights(
@@ -61,6 +66,7 @@ def _weights(context: Context, model: ModelPlan, cluster: pulumi.StackReference)
             namespace=cluster.require_output("engines_namespace"),
             priority_class=cluster.require_output("engine_priority_class"),
             labels=context.labels(model.engine, naming.WEIGHTS_ROLE, model.name),
+            volume=volume,
         ),
         context.opts,
     )
@@ -84,6 +90,15 @@ def _after(context: Context, first: pulumi.Resource) -> pulumi.ResourceOptions:
     """Options of a component that starts when another is complete."""
     wait = pulumi.ResourceOptions(depends_on=[first])
     return pulumi.ResourceOptions.merge(context.opts, wait)
+
+
+def _volumes(context: Context) -> Mapping[str, pulumi.Output[str]]:
+    """Volumes of weights by model, where the platform makes one for each claim."""
+    if context.plan.aws is None:
+        return {}
+    from tokenworks.programs.aws_volumes import weights_volumes  # its SDK is for this platform only
+
+    return weights_volumes(context, context.plan.aws)
 
 
 def _model_server(

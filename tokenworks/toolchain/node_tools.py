@@ -67,6 +67,8 @@ TOOLS: Final[tuple[Tool, ...]] = (
 )
 """Each runs on the node; the last two in containers."""
 
+# coredns and kube-router were timed from nothing; of the others much was in Go's cache already, so
+# that their times are estimates.
 MODULES: Final[tuple[Module, ...]] = (
     Module(
         name="kubernetes-node",

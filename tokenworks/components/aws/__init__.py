@@ -1,0 +1,1 @@
+"""One Pulumi component for each thing that an AWS environment stands on."""
