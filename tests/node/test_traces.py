@@ -12,16 +12,6 @@ def test_a_second_up_changes_nothing(onenode: Onenode) -> None:
 
 
 def test_down_leaves_no_mount_interface_group_process_or_file(onenode: Onenode) -> None:
-    down_without_a_trace(onenode)
-
-
-def test_up_after_down_serves_again_and_can_be_taken_down_again(onenode: Onenode) -> None:
-    onenode.checkout.tokenworks("up", ENVIRONMENT, "--yes")
-    assert onenode.ask().status == 200
-    down_without_a_trace(onenode)
-
-
-def down_without_a_trace(onenode: Onenode) -> None:
     onenode.checkout.tokenworks("down", ENVIRONMENT, "--yes")
     after = snapshot(onenode.checkout.path)
     assert {name: after[name] - known for name, known in onenode.before.items()} == {
@@ -31,3 +21,8 @@ def down_without_a_trace(onenode: Onenode) -> None:
     folder = onenode.checkout.path / ".tokenworks" / ENVIRONMENT
     assert sorted(each.name for each in folder.iterdir()) == ["keys", "tls"]
     assert onenode.checkout.git_status().rstrip() == " M stacks/onenode.yaml"
+
+
+def test_up_after_down_serves_again(onenode: Onenode) -> None:
+    onenode.checkout.tokenworks("up", ENVIRONMENT, "--yes")
+    assert onenode.ask().status == 200

@@ -8,9 +8,10 @@ from tokenworks.environment.load import LoadedEnvironment
 from tokenworks.plan import sizes
 from tokenworks.plan.candidate import Candidate
 from tokenworks.plan.capacity import Sized
+from tokenworks.plan.cost_types import CostPlan, ModelCost
 from tokenworks.plan.fitting import fewest_gpus, spelt
 from tokenworks.plan.gateway_types import GatewayPlan
-from tokenworks.plan.types import CostPlan, ModelCost, Rates
+from tokenworks.plan.types import Rates
 from tokenworks.sizing import advice
 from tokenworks.sizing.advice import Advice, Split
 from tokenworks.sizing.capacity import needed_replicas

@@ -9,21 +9,15 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 
+from tokenworks.environment.cost import Cost
 from tokenworks.environment.load import LoadedEnvironment
-from tokenworks.environment.sections import Cost, NodePool
+from tokenworks.environment.sections import NodePool
 from tokenworks.environment.yaml_source import KeyPath
 from tokenworks.errors import Problem
 from tokenworks.facts.prices import CURRENCY, list_prices
 from tokenworks.plan.capacity import Sized
-from tokenworks.plan.types import (
-    CostPlan,
-    Crossover,
-    CurvePoint,
-    Decided,
-    ModelCost,
-    NodeCost,
-    Rates,
-)
+from tokenworks.plan.cost_types import CostPlan, Crossover, CurvePoint, ModelCost, NodeCost
+from tokenworks.plan.types import Decided, Rates
 from tokenworks.sizing import capacity, cost
 from tokenworks.sizing.cold_start import ColdStart
 from tokenworks.sizing.cost import (

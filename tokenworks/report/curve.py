@@ -8,7 +8,8 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from tokenworks.errors import OperationError
-from tokenworks.plan.types import Crossover, CurvePoint, Plan
+from tokenworks.plan.cost_types import Crossover, CurvePoint
+from tokenworks.plan.types import Plan
 
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 96, 24, 64, 56

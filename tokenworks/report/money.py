@@ -8,7 +8,7 @@ from fractions import Fraction
 from rich.console import RenderableType
 from rich.table import Table
 
-from tokenworks.plan.types import CostPlan, Crossover, ModelCost
+from tokenworks.plan.cost_types import CostPlan, Crossover, ModelCost
 from tokenworks.report.tables import filled, money
 from tokenworks.sizing.cost import DAYS_PER_MONTH
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 
-from tokenworks.environment.sections import Cost
+from tokenworks.environment.cost import Cost
 from tokenworks.facts import aws_prices
 from tokenworks.facts.aws_instances import aws_instances
 from tokenworks.facts.aws_prices import PRICES
