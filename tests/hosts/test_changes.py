@@ -27,6 +27,14 @@ def test_a_host_that_is_as_locked_is_left_alone() -> None:
     assert not plan.interrupts
 
 
+def test_a_gate_that_failed_at_boot_calls_for_a_run_that_proves_the_gpus_and_opens_it() -> None:
+    plan = planned(services={**state().services, "tokenworks-gate.service": "failed"})
+    assert plan.change_class is ChangeClass.CONFIGURATION
+    because = "failed at boot and keeps the node out: tokenworks-gate.service"
+    assert [change.because for change in plan.changes] == [because]
+    assert plan.steps == (Step.VERIFY,)
+
+
 def test_a_missing_hold_is_restored_without_touching_a_workload() -> None:
     plan = planned(held=set(PACKAGES) - {"nvidia-utils-580"})
     assert plan.change_class is ChangeClass.CONFIGURATION

@@ -152,6 +152,7 @@ def plan_changes(state: HostState, lock: HostLock, files: tuple[ManagedFile, ...
         *_file_changes(stale),
         *_small("not held", unheld),
         *_small("not started at boot", disabled),
+        *_small("failed at boot and keeps the node out", _closed_gate(state)),
         *_owed_changes(state),
     )
     change_class = max((c.change_class for c in changes), default=ChangeClass.NOTHING)
@@ -194,6 +195,12 @@ def wanted_units(state: HostState, lock: HostLock) -> tuple[str, ...]:
         "tokenworks-gpu-devices.service",
         *sorted(brought),
     )
+
+
+def _closed_gate(state: HostState) -> tuple[str, ...]:
+    """Return the gate if it failed: a run that repairs the host without a reboot must open it."""
+    gate = "tokenworks-gate.service"
+    return (gate,) if state.services.get(gate) == "failed" else ()
 
 
 def _removed(state: HostState, wanted: Mapping[str, str]) -> tuple[str, ...]:
