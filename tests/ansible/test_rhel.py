@@ -158,7 +158,7 @@ def test_a_repository_of_another_key_brings_nothing(
     [
         ({"rhel_modules": "closed"}, "rhel_modules one of open, proprietary"),
         ({"rhel_driver_branch": "latest"}, "rhel_driver_branch must be a number"),
-        ({"rhel_locked": {}}, "no version of nvidia-driver-cuda, kmod-nvidia-open-dkms"),
+        ({"rhel_locked": {}}, "no version of kmod-nvidia-open-dkms, nvidia-driver-cuda"),
         ({"rhel_keys": {}}, "rhel_keys lacks D42D0685.asc"),
     ],
 )

@@ -36,6 +36,8 @@ ALLOCATED_FIELDS = (
     "podCIDRs",
     "volumeName",
 )
+BY_IDENTITY = ("controller-uid", "job-name", "batch.kubernetes.io/")
+"""Labels by which a Job finds its pods; the server makes them of the Job's own id."""
 
 
 class Checkout:
@@ -190,5 +192,20 @@ def _without_server_fields(one: dict[str, Any]) -> dict[str, Any]:
         if not k.startswith(("deployment.kubernetes.io/", "pv.kubernetes.io/", "volume."))
     }
     spec = {k: v for k, v in one.get("spec", {}).items() if k not in ALLOCATED_FIELDS}
+    if one["kind"] == "Job":
+        spec = _without_identity(spec)
+        metadata["labels"] = _written(metadata.get("labels", {}))
     kept = {k: v for k, v in one.items() if k not in ("status", "metadata", "spec")}
     return {**kept, "metadata": {**metadata, "annotations": annotations}, "spec": spec}
+
+
+def _without_identity(spec: dict[str, Any]) -> dict[str, Any]:
+    """A Job's specification as it was written, whose selector is the server's."""
+    template = spec["template"]
+    metadata = template["metadata"] | {"labels": _written(template["metadata"]["labels"])}
+    kept = {key: value for key, value in spec.items() if key != "selector"}
+    return {**kept, "template": {**template, "metadata": metadata}}
+
+
+def _written(labels: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in labels.items() if not key.startswith(BY_IDENTITY)}

@@ -66,7 +66,7 @@ def test_a_renamed_model_is_a_new_one_and_the_gateway_is_told(checkout: Checkout
     deleted = {name for op, name in found if op == "delete"}
     assert all(name.startswith("qwen") and not name.startswith("qwen3") for name in created)
     assert all(name.startswith("qwen3-32b") for name in deleted)
-    assert len(created) == len(deleted) == 9
+    assert len(created) == len(deleted) == 16
     rest = found - {("create", name) for name in created} - {("delete", name) for name in deleted}
     assert rest == {("update", "gateway-config")}
 

@@ -19,7 +19,7 @@ from tests.local.checkout import Checkout, comparable
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("lifecycle")]
 
 WAIT_SECONDS = 120
-RESOURCES = 21 + 41 + 2
+RESOURCES = 21 + 55 + 2
 """Both stacks, and in the second the reference to the first with its provider."""
 
 

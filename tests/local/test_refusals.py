@@ -82,7 +82,7 @@ def test_doctor_without_an_environment_lists_every_tool_with_its_reason(
 def test_a_no_leaves_no_cluster_no_stack_and_no_key(fresh: Checkout) -> None:
     done = fresh.run([*fresh.command, "up", "local"], stdin="n\n", check=False)
     assert done.returncode == 1
-    assert "resources: cluster 21, serving 41" in done.stderr
+    assert "resources: cluster 21, serving 55" in done.stderr
     assert "you said no" in done.stderr
     assert not (fresh.path / ".tokenworks/local").exists()
     assert fresh.processes() == []

@@ -21,7 +21,7 @@ GATEWAY = f"--namespace={GATEWAY_NAMESPACE}"
 
 def test_everything_is_created_without_a_warning(local: Local) -> None:
     assert "local-cluster: 21 created" in local.said
-    assert "local-serving: 41 created" in local.said
+    assert "local-serving: 55 created" in local.said
     assert "warning" not in local.said.lower()
 
 

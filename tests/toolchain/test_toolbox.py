@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,7 +10,16 @@ import pytest
 
 from tests.toolchain.conftest import Pretend
 from tokenworks.errors import OperationError
-from tokenworks.toolchain import TOOLS, Progress, State, Toolbox, ToolStatus, ensure, inspect
+from tokenworks.toolchain import (
+    NODE_TOOLS,
+    TOOLS,
+    Progress,
+    State,
+    Toolbox,
+    ToolStatus,
+    ensure,
+    inspect,
+)
 from tokenworks.toolchain.build import published
 from tokenworks.toolchain.cache import Cache
 from tokenworks.toolchain.catalogue import (
@@ -158,15 +166,13 @@ def test_a_failed_build_says_what_failed_and_keeps_what_was_finished(
 @pytest.mark.cluster
 def test_every_tool_runs_and_says_the_version_that_its_status_names(toolbox: Toolbox) -> None:
     statuses: tuple[ToolStatus, ...] = toolbox.statuses
-    assert {each.name for each in statuses} == {tool.name for tool in TOOLS}
+    wanted = {tool.name for tool in TOOLS} - set(NODE_TOOLS)
+    assert {each.name for each in statuses} == wanted
     assert {each.state for each in statuses} <= {State.BUILT, State.FOUND}
     for each in statuses:
         assert toolbox.path(each.name).is_file()
 
 
 @pytest.mark.cluster
-def test_looking_again_is_quick(toolbox: Toolbox) -> None:
-    began = time.monotonic()
-    again = ensure([tool.name for tool in TOOLS], no_news)
-    assert again == toolbox
-    assert time.monotonic() - began < 20
+def test_looking_again_finds_the_same_and_builds_nothing(toolbox: Toolbox) -> None:
+    assert ensure([each.name for each in toolbox.statuses], no_news) == toolbox
