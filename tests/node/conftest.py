@@ -19,6 +19,7 @@ SMALL_TENANT = """\
 """
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One worker has the node, so that it is brought up once."""
     for item in items:
