@@ -57,6 +57,8 @@ class GatewayMounts:
 
 GATEWAY_MOUNTS: Final = GatewayMounts()
 
+NETWORK_SECONDS: Final = 10
+"""How long a new gateway waits for an engine that lets it in."""
 _GATEWAY_FILES: Final = (
     "envoy.yaml",
     "lds.yaml",
@@ -64,6 +66,7 @@ _GATEWAY_FILES: Final = (
     "rds.yaml",
     "sds.yaml",
     "drain.sh",
+    "start.sh",
 )
 
 
@@ -79,6 +82,7 @@ def gateway_files(
         "mounts": mounts,
         "listen_address": listen_address,
         "max_connections": CALLER_CONNECTIONS,
+        "network_seconds": NETWORK_SECONDS,
         "drain_minimum_seconds": min(DRAIN_MINIMUM_SECONDS, plan.drain_seconds.value),
         "stats_tags": ("tenant", "model", "kind", "status", "route", "by"),
         "first_token_buckets_ms": FIRST_TOKEN_BUCKETS_MS,
@@ -189,6 +193,14 @@ def envoy_arguments(
         "--file-flush-interval-msec",
         "1000",
     )
+
+
+def start_command(mounts: GatewayMounts = GATEWAY_MOUNTS) -> tuple[str, ...]:
+    """What starts Envoy in a pod; its arguments follow.
+
+    It is a file of the ConfigMap, so that another model changes no pod.
+    """
+    return ("bash", f"{mounts.config}/start.sh")
 
 
 def drain_command(mounts: GatewayMounts = GATEWAY_MOUNTS) -> tuple[str, ...]:

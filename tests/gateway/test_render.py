@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from tokenworks.errors import ConfigError
-from tokenworks.render_gateway import GATEWAY_MOUNTS, drain_command, envoy_arguments, gateway_files
+from tokenworks.render_gateway import (
+    GATEWAY_MOUNTS,
+    drain_command,
+    envoy_arguments,
+    gateway_files,
+    start_command,
+)
 from tokenworks.render_keys import gateway_keys_file, key_hash
 from tokenworks.templating import TEMPLATES, lua_text, render, shell_text, yaml_text
 
@@ -196,3 +202,11 @@ def test_envoy_never_logs_below_warnings_and_watches_strictly() -> None:
 def test_the_drain_command_runs_the_script_in_the_config_volume() -> None:
     assert drain_command() == ("bash", f"{GATEWAY_MOUNTS.config}/drain.sh")
     assert "drain.sh" in FILES
+
+
+def test_what_starts_a_gateway_is_a_file_so_that_another_model_changes_no_pod() -> None:
+    assert start_command() == ("bash", f"{GATEWAY_MOUNTS.config}/start.sh")
+    script = FILES["start.sh"]
+    for model in PLAN.models:
+        assert f"/dev/tcp/{model.host}/{model.port}'" in script
+    assert script.endswith('exec envoy "$@"\n')

@@ -179,7 +179,11 @@ def test_a_file_that_changed_on_the_volume_is_never_served(onenode: Onenode, vol
         (coming,) = set(onenode.engines()) - {going, staying}
         onenode.until(lambda: refusals(onenode, coming) > 1, "the gate refused it twice")
         gate = ("-c", "weights-gate", "--previous")
-        assert "config.json" in onenode.kubectl("logs", coming, "-n", ENGINES, *gate)
+        # Between two attempts the last one's log may just be going.
+        onenode.until(
+            lambda: "config.json" in onenode.kubectl("logs", coming, "-n", ENGINES, *gate),
+            "the gate named the file",
+        )
         assert not onenode.ready(coming)
         onenode.control(staying, "DELETE", "/requests")
         assert [onenode.ask().status for _ in range(4)] == [200] * 4

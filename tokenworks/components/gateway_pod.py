@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,15 @@ import pulumi
 from tokenworks.components.workload import RESTRICTED, probes, restricted_pod
 from tokenworks.plan.gateway_pods import HTTPS_PORT_NAME, READINESS_PORT_NAME, GatewayPods
 from tokenworks.plan.gateway_types import GatewayPlan
-from tokenworks.render_gateway import GATEWAY_MOUNTS, drain_command, envoy_arguments
+from tokenworks.render_gateway import (
+    GATEWAY_MOUNTS,
+    drain_command,
+    envoy_arguments,
+    start_command,
+)
 
 GATEWAY_USER = 101
 """The ``envoy`` user of the official image."""
-NETWORK_SECONDS = 10
-"""How long a gateway waits for an engine that lets it in; where none runs it starts after that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +80,7 @@ def _envoy(plan: GatewayPlan, pods: GatewayPods, mounts: Mapping[str, str]) -> d
     return {
         "name": "envoy",
         "image": plan.image.reference,
-        "command": list(_command(plan, pods.file_descriptors.value)),
+        "command": list(_command(pods.file_descriptors.value)),
         "args": list(envoy_arguments(plan)),
         "ports": [
             {"name": HTTPS_PORT_NAME, "container_port": plan.tls_port},
@@ -95,23 +99,11 @@ def _envoy(plan: GatewayPlan, pods: GatewayPods, mounts: Mapping[str, str]) -> d
     }
 
 
-def _command(plan: GatewayPlan, file_descriptors: int) -> tuple[str, ...]:
-    """Envoy, where the node allows enough open files, and once a new pod's network is there.
+def _command(file_descriptors: int) -> tuple[str, ...]:
+    """Envoy, on condition that the node allows as many open files as its connections need.
 
-    Kubernetes has no field for open files. Envoy raises its own limit as far as the node allows, so
-    only a node that allows too few has to be refused: there bash names the limit and ends.
-
-    NetworkPolicies learn of a new pod a second or two after it started. Envoy would meanwhile be
-    refused by every engine, count them as broken until it asks again, and be ready without one.
+    Kubernetes has no field for that. Envoy raises its own limit as far as the node allows, so only
+    a node that allows too few has to be refused: there bash names the limit and ends.
     """
-    places = " ".join(f"{model.host}/{model.port}" for model in plan.models)
-    wait = (
-        f"while ((SECONDS < {NETWORK_SECONDS})); do for place in {places}; do "
-        'timeout 1 bash -c ": </dev/tcp/$place" 2>/dev/null && break 2; done; sleep 0.2; done'
-    )
-    return (
-        "bash",
-        "-c",
-        f'ulimit -Sn {file_descriptors} && {{ {wait}; exec envoy "$@"; }}',
-        "envoy",
-    )
+    start = shlex.join(start_command())
+    return ("bash", "-c", f'ulimit -Sn {file_descriptors} && exec {start} "$@"', "envoy")
