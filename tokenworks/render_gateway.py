@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tokenworks.plan.gateway import MODEL_LIST_PATH
-from tokenworks.plan.gateway_pods import CALLER_CONNECTIONS
+from tokenworks.plan.gateway_pods import ALIVE_PATH, CALLER_CONNECTIONS
 from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.render_admission import (
     BODY_HEADERS,
@@ -82,6 +82,7 @@ def gateway_files(
         "mounts": mounts,
         "listen_address": listen_address,
         "max_connections": CALLER_CONNECTIONS,
+        "alive_path": ALIVE_PATH,
         "network_seconds": NETWORK_SECONDS,
         "drain_minimum_seconds": min(DRAIN_MINIMUM_SECONDS, plan.drain_seconds.value),
         "stats_tags": ("tenant", "model", "kind", "status", "route", "by"),

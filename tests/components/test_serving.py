@@ -215,8 +215,12 @@ def test_the_gateway_and_its_budgets_start_live_and_end_as_planned(
         # The store has no page to ask for; the other two say themselves whether they are ready.
         for asked in (main["startupProbe"], main["readinessProbe"]):
             assert ("httpGet" in asked) == (name != "rate-limit-store")
-        # A gateway that drains answers /ready with 503, which must not kill it.
-        assert main["livenessProbe"]["tcpSocket"]
+        # A gateway that drains answers /ready with 503, and a service whose store is away says so
+        # on its page: neither must be killed for it.
+        paths = {probes.readiness.value.path, probes.startup.value.path}
+        assert "tcpSocket" in main["livenessProbe"] or probes.liveness.value.path not in paths
+    # The system takes connections for a process that hangs.
+    assert pods.probes.liveness.value.path
 
 
 def gateway_volumes(recorded: list[RecordedResource]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tokenworks.plan.types import Decided
 from tokenworks.render_gateway import drain_command
 from tokenworks.templating import render
 
@@ -26,6 +29,7 @@ BASH = shutil.which("bash") or "bash"
 
 def test_the_probe_port_answers_probes_and_metrics(gateway: Gateway) -> None:
     assert gateway.plain("GET", "/ready").status == 200
+    assert gateway.plain("GET", "/alive").status == 200
     gateway.post({"model": "beta"})
     assert 'envoy_cluster_name="beta"' in gateway.plain("GET", "/stats/prometheus").body.decode()
 
@@ -39,6 +43,8 @@ def test_the_probe_port_answers_probes_and_metrics(gateway: Gateway) -> None:
         ("GET", "/certs"),
         ("GET", "/clusters"),
         ("POST", "/ready"),
+        ("POST", "/alive"),
+        ("GET", "/alive/"),
         ("POST", "/quitquitquit"),
         ("POST", "/healthcheck/fail"),
         ("POST", "/drain_listeners"),
@@ -158,8 +164,32 @@ def test_new_requests_are_answered_while_the_gateway_drains(
         )
         draining.terminate()
         draining.wait(10)
+        assert gateway.plain("GET", "/alive").status == 200
     assert reply.status == 200
     assert reply.headers["connection"] == "close"
+
+
+def test_a_gateway_that_hangs_takes_connections_and_does_not_say_that_it_lives(
+    engine: SimulatedEngine, tmp_path: Path
+) -> None:
+    """What stops it runs all the same, and is not held up."""
+    model = engines_of("alpha", engine.port, most=4)
+    with running(tmp_path, plan_for([model])) as gateway:
+        gateway.process.send_signal(signal.SIGSTOP)
+        try:
+            address = (LOOPBACK, gateway.plan.readiness_port)
+            with socket.create_connection(address, timeout=1) as connection:
+                connection.sendall(b"GET /alive HTTP/1.1\r\nhost: x\r\n\r\n")
+                with pytest.raises(TimeoutError):
+                    connection.recv(1)
+            script = tmp_path / "drain.sh"
+            stopping = replace(gateway.plan, drain_seconds=Decided(6, "a hang is seen in less"))
+            values = {"plan": stopping, "drain_minimum_seconds": 1}
+            script.write_text(render("gateway/drain.sh.j2", **values))
+            subprocess.run([BASH, str(script)], check=True, timeout=15)
+        finally:
+            gateway.process.send_signal(signal.SIGCONT)
+        until(lambda: gateway.plain("GET", "/alive").status == 200, what="the answer")
 
 
 def test_refusals_name_the_request_for_the_log(gateway: Gateway) -> None:

@@ -72,6 +72,13 @@ class Onenode:
             pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
         )
 
+    def gateways(self) -> list[str]:
+        """Names of the gateway's pods."""
+        return sorted(
+            pod["metadata"]["name"]
+            for pod in self.get("pods", "-n", GATEWAY, "-l", "tokenworks.dev/role=gateway")
+        )
+
     def pod(self, namespace: str, name: str) -> dict[str, Any]:
         """One pod as it is now."""
         found: dict[str, Any] = json.loads(
@@ -166,14 +173,16 @@ class Onenode:
         conditions = self.pod(ENGINES, pod)["status"]["conditions"]
         return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
-    def restarts(self, pod: str) -> int:
-        """How often an engine was started again."""
-        (engine,) = self.pod(ENGINES, pod)["status"]["containerStatuses"]
-        return int(engine["restartCount"])
+    def restarts(self, namespace: str, pod: str) -> int:
+        """How often the container of a pod was started again."""
+        (container,) = self.pod(namespace, pod)["status"]["containerStatuses"]
+        return int(container["restartCount"])
 
     def settle(self) -> None:
-        """Wait until both engines are ready."""
-        self.kubectl("rollout", "status", "-n", ENGINES, f"deploy/{MODEL}", "--timeout=240s")
+        """Wait until both engines and both gateways are ready."""
+        for namespace, deployment in ((ENGINES, MODEL), (GATEWAY, "gateway")):
+            wait = ("rollout", "status", "-n", namespace, f"deploy/{deployment}")
+            self.kubectl(*wait, "--timeout=240s")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Files of models on the node's volume: they come whole or not at all; no other is served."""
+"""Files of models on the node's volume: they come whole or not at all; no other is served.
+
+Most of it needs no engine, so meanwhile the kubelet finds out which of them hang.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.node.harness import ENGINES, ENVIRONMENT, MODEL, Onenode
+from tests.node.harness import ENGINES, ENVIRONMENT, GATEWAY, MODEL, Onenode
 from tokenworks.local_cluster.layout import Layout
 from tokenworks.local_node.layout import HUB_ADDRESS, NodeLayout
 
@@ -119,56 +122,11 @@ def kill_in_the_middle(volume: Path, file: Path) -> int:
 
 @pytest.fixture
 def volume(onenode: Onenode) -> Path:
-    onenode.settle()
     return volume_of(onenode)
 
 
-def test_a_download_whose_pod_is_killed_goes_on_where_it_was(
-    onenode: Onenode, volume: Path
-) -> None:
-    name = "large"
-    file = volume / ".incoming" / name / "files" / MODEL / "model.safetensors"
-    with published(onenode, name, LARGE_BYTES) as manifest:
-        try:
-            populate(onenode, name, manifest)
-            assert 0 < kill_in_the_middle(volume, file) < LARGE_BYTES
-            assert not (volume / name).exists()
-            wait_for_job(onenode, name, "Complete")
-            assert (volume / name / MODEL / file.name).stat().st_size == LARGE_BYTES
-            assert not (volume / ".incoming" / name).exists()
-            said = (layout_of(onenode).logs / "hub.log").read_text()
-            answers = [line for line in said.splitlines() if f"/{name}/" in line]
-            assert [line.split('" ')[1].split()[0] for line in answers] == ["200", "206"]
-        finally:
-            forget(onenode, name)
-            shutil.rmtree(volume / name, ignore_errors=True)
-
-
-def test_a_second_revision_lies_beside_the_first_until_no_release_uses_it(
-    onenode: Onenode, volume: Path
-) -> None:
-    (served,) = (file.parents[1].name for file in volume.glob(f"*/{MODEL}/config.json"))
-    other, used, unknown = "0123456789ab-0123456789ab", "used", "unknown"
-    try:
-        with published(onenode, other, 2**20) as manifest:
-            populate(onenode, other, manifest)
-            wait_for_job(onenode, other, "Complete")
-        # Where a revision in use is not there, the settings are of another volume.
-        missing = {"in_use": ["ffffffffffff-ffffffffffff"], "previous": 0}
-        run_job(onenode, "collect", unknown, missing)
-        wait_for_job(onenode, unknown, "Failed")
-        assert (volume / other / MODEL / "model.safetensors").stat().st_size == 2**20
-        run_job(onenode, "collect", used, {"in_use": [served], "previous": 0})
-        wait_for_job(onenode, used, "Complete")
-        assert not (volume / other).exists()
-        assert (volume / served / MODEL / "config.json").exists()
-    finally:
-        forget(onenode, other, used, unknown)
-        shutil.rmtree(volume / other, ignore_errors=True)
-    assert onenode.ask().status == 200
-
-
 def test_a_file_that_changed_on_the_volume_is_never_served(onenode: Onenode, volume: Path) -> None:
+    onenode.settle()
     going, staying = onenode.engines()
     (file,) = volume.glob(f"*/{MODEL}/config.json")
     whole = file.read_bytes()
@@ -198,3 +156,81 @@ def refusals(onenode: Onenode, pod: str) -> int:
     """How often the gate of a pod ran and found something."""
     status = onenode.pod(ENGINES, pod)["status"].get("initContainerStatuses", [])
     return sum(one["restartCount"] for one in status if one["name"] == "weights-gate")
+
+
+@pytest.fixture(scope="module")
+def condemned(onenode: Onenode) -> dict[tuple[str, str], int]:
+    """An engine that is ill, one that hangs and a gateway that does, with their restarts before.
+
+    The kubelet takes a minute to be sure of each, and half of one to end it: time for tests that
+    need none of them.
+    """
+    onenode.settle()
+    (ill, hung), gateway = onenode.engines(), onenode.gateways()[0]
+    pods = ((ENGINES, ill), (ENGINES, hung), (GATEWAY, gateway))
+    before = {pod: onenode.restarts(*pod) for pod in pods}
+    onenode.control(ill, "PATCH", "/settings", {"healthy": False})
+    onenode.freeze(ENGINES, hung, "engine")
+    onenode.freeze(GATEWAY, gateway, "envoy")
+    return before
+
+
+@pytest.mark.usefixtures("condemned")
+def test_a_download_whose_pod_is_killed_goes_on_where_it_was(
+    onenode: Onenode, volume: Path
+) -> None:
+    name = "large"
+    file = volume / ".incoming" / name / "files" / MODEL / "model.safetensors"
+    with published(onenode, name, LARGE_BYTES) as manifest:
+        try:
+            populate(onenode, name, manifest)
+            assert 0 < kill_in_the_middle(volume, file) < LARGE_BYTES
+            assert not (volume / name).exists()
+            wait_for_job(onenode, name, "Complete")
+            assert (volume / name / MODEL / file.name).stat().st_size == LARGE_BYTES
+            assert not (volume / ".incoming" / name).exists()
+            said = (layout_of(onenode).logs / "hub.log").read_text()
+            answers = [line for line in said.splitlines() if f"/{name}/" in line]
+            assert [line.split('" ')[1].split()[0] for line in answers] == ["200", "206"]
+        finally:
+            forget(onenode, name)
+            shutil.rmtree(volume / name, ignore_errors=True)
+
+
+@pytest.mark.usefixtures("condemned")
+def test_a_second_revision_lies_beside_the_first_until_no_release_uses_it(
+    onenode: Onenode, volume: Path
+) -> None:
+    (served,) = (file.parents[1].name for file in volume.glob(f"*/{MODEL}/config.json"))
+    other, used, unknown = "0123456789ab-0123456789ab", "used", "unknown"
+    try:
+        with published(onenode, other, 2**20) as manifest:
+            populate(onenode, other, manifest)
+            wait_for_job(onenode, other, "Complete")
+        # Where a revision in use is not there, the settings are of another volume.
+        missing = {"in_use": ["ffffffffffff-ffffffffffff"], "previous": 0}
+        run_job(onenode, "collect", unknown, missing)
+        wait_for_job(onenode, unknown, "Failed")
+        assert (volume / other / MODEL / "model.safetensors").stat().st_size == 2**20
+        run_job(onenode, "collect", used, {"in_use": [served], "previous": 0})
+        wait_for_job(onenode, used, "Complete")
+        assert not (volume / other).exists()
+        assert (volume / served / MODEL / "config.json").exists()
+    finally:
+        forget(onenode, other, used, unknown)
+        shutil.rmtree(volume / other, ignore_errors=True)
+
+
+def test_what_is_ill_or_hangs_is_started_again(
+    onenode: Onenode, condemned: dict[tuple[str, str], int]
+) -> None:
+    """What hangs is killed: it would take longer than anybody waits to drain."""
+    onenode.until(
+        lambda: all(onenode.restarts(*pod) > was for pod, was in condemned.items()),
+        "all are started again",
+    )
+    onenode.settle()
+    assert {name for _, name in condemned} < {*onenode.engines(), *onenode.gateways()}
+    ill = onenode.engines()[0]
+    assert onenode.control(ill, "GET", "/state")["settings"]["healthy"] is True
+    assert onenode.ask().status == 200

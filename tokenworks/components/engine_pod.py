@@ -7,11 +7,11 @@ from typing import Any
 
 import pulumi
 
-from tokenworks.components.workload import ON_GPU_NODES, RESTRICTED, restricted_pod
+from tokenworks.components.workload import ON_GPU_NODES, RESTRICTED, probe, restricted_pod
 from tokenworks.naming import ENGINE_USER, GPU_RESOURCE, POOL_LABEL
 from tokenworks.plan.model import CACHE_MOUNT, CONFIG_MOUNT
 from tokenworks.plan.spread import ENGINE_SPREAD
-from tokenworks.plan.types import ModelPlan, Probe
+from tokenworks.plan.types import HTTP_PORT_NAME, ModelPlan
 from tokenworks.render import GATE_MANIFEST, GATE_SCRIPT
 
 GATE_MOUNT = "/etc/weights-gate"
@@ -81,7 +81,7 @@ def _engine(model: ModelPlan) -> dict[str, Any]:
         "image": model.image.reference,
         "command": list(model.command),
         "env": [{"name": k, "value": v} for k, v in model.environment_variables.items()],
-        "ports": [{"name": "http", "container_port": model.port}],
+        "ports": [{"name": HTTP_PORT_NAME, "container_port": model.port}],
         "security_context": RESTRICTED,
         "resources": {
             "requests": {
@@ -91,9 +91,9 @@ def _engine(model: ModelPlan) -> dict[str, Any]:
             },
             "limits": {"memory": memory, GPU_RESOURCE: gpus},
         },
-        "startup_probe": _probe(model.startup_probe.value),
-        "readiness_probe": _probe(model.readiness_probe.value),
-        "liveness_probe": _probe(model.liveness_probe.value),
+        "startup_probe": probe(model.startup_probe.value),
+        "readiness_probe": probe(model.readiness_probe.value),
+        "liveness_probe": probe(model.liveness_probe.value),
         "lifecycle": {"pre_stop": {"sleep": {"seconds": model.drain_seconds.value}}},
         "volume_mounts": [
             {"name": "weights", "mount_path": model.weights.mount_path, "read_only": True},
@@ -102,17 +102,6 @@ def _engine(model: ModelPlan) -> dict[str, Any]:
             {"name": "cache", "mount_path": CACHE_MOUNT},
             {"name": "scratch", "mount_path": "/tmp"},  # noqa: S108
         ],
-    }
-
-
-def _probe(probe: Probe) -> dict[str, Any]:
-    kill = {"termination_grace_period_seconds": probe.kill_seconds} if probe.kill_seconds else {}
-    return {
-        **kill,
-        "http_get": {"path": probe.path, "port": "http"},
-        "period_seconds": probe.period_seconds,
-        "timeout_seconds": probe.timeout_seconds,
-        "failure_threshold": probe.failure_threshold,
     }
 
 

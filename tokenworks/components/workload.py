@@ -10,8 +10,9 @@ from pulumi_kubernetes.networking.v1 import NetworkPolicy
 from pulumi_kubernetes.policy.v1 import PodDisruptionBudget
 
 from tokenworks.naming import GPU_RESOURCE, GPU_TAINT_VALUE
-from tokenworks.plan.gateway_pods import PodProbe, PodProbes
+from tokenworks.plan.gateway_pods import PodProbes
 from tokenworks.plan.spread import SpreadPlan
+from tokenworks.plan.types import Probe
 
 RESTRICTED = {
     "allow_privilege_escalation": False,
@@ -94,23 +95,26 @@ class Workload(pulumi.ComponentResource):
 def probes(plan: PodProbes) -> dict[str, Any]:
     """The three probes of a container."""
     return {
-        "startup_probe": _probe(plan.startup.value),
-        "readiness_probe": _probe(plan.readiness.value),
-        "liveness_probe": _probe(plan.liveness.value),
+        "startup_probe": probe(plan.startup.value),
+        "readiness_probe": probe(plan.readiness.value),
+        "liveness_probe": probe(plan.liveness.value),
     }
 
 
-def _probe(probe: PodProbe) -> dict[str, Any]:
+def probe(plan: Probe) -> dict[str, Any]:
+    """One probe of a container."""
     asked = (
-        {"tcp_socket": {"port": probe.port}}
-        if probe.path is None
-        else {"http_get": {"path": probe.path, "port": probe.port}}
+        {"tcp_socket": {"port": plan.port}}
+        if plan.path is None
+        else {"http_get": {"path": plan.path, "port": plan.port}}
     )
+    kill = {"termination_grace_period_seconds": plan.kill_seconds} if plan.kill_seconds else {}
     return {
         **asked,
-        "period_seconds": probe.period_seconds,
-        "timeout_seconds": probe.timeout_seconds,
-        "failure_threshold": probe.failure_threshold,
+        **kill,
+        "period_seconds": plan.period_seconds,
+        "timeout_seconds": plan.timeout_seconds,
+        "failure_threshold": plan.failure_threshold,
     }
 
 

@@ -13,11 +13,11 @@ from tokenworks.plan.gateway import (
 from tokenworks.plan.gateway_budgets import SHARES_PER_COUNTER
 from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.plan.spread import GATEWAY_SPREAD, SpreadPlan
-from tokenworks.plan.types import Decided
+from tokenworks.plan.types import HTTP_PORT_NAME, Decided, Probe
 
 HTTPS_PORT_NAME = "https"
 READINESS_PORT_NAME = "readiness"
-SERVICE_PORT_NAME = "http"
+SERVICE_PORT_NAME = HTTP_PORT_NAME
 STORE_PORT_NAME = "store"
 
 CALLER_CONNECTIONS = 10_000
@@ -34,6 +34,8 @@ PROBE_ANSWER_SECONDS = 5
 """The kubelet's default of one second fails what is merely busy."""
 READY_PERIOD_SECONDS = 5
 READY_FAILURES = 2
+ALIVE_PATH = "/alive"
+"""Envoy's worker answers it by itself, so one that hangs does not, and one that drains does."""
 ALIVE_PERIOD_SECONDS = 10
 ALIVE_FAILURES = 6
 SERVICE_MEMORY_MIB = 128
@@ -44,23 +46,12 @@ STORE_STOP_SECONDS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class PodProbe:
-    """One probe of the kubelet; without a path it asks only whether the port takes connections."""
-
-    port: str
-    path: str | None
-    period_seconds: int
-    timeout_seconds: int
-    failure_threshold: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class PodProbes:
     """What the kubelet asks a container: whether it has started, may serve, and lives."""
 
-    startup: Decided[PodProbe]
-    readiness: Decided[PodProbe]
-    liveness: Decided[PodProbe]
+    startup: Decided[Probe]
+    readiness: Decided[Probe]
+    liveness: Decided[Probe]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,9 +89,9 @@ def gateway_pods(plan: GatewayPlan) -> GatewayPods:
     """The pods of a gateway, from what it serves."""
     return GatewayPods(
         probes=_probes(
-            HTTPS_PORT_NAME,
-            ready_port=READINESS_PORT_NAME,
+            READINESS_PORT_NAME,
             ready_path="/ready",
+            liveness=_gateway_liveness(),
             start_seconds=3 * PROBE_TIMEOUT_SECONDS,
             start_because="Envoy serves once it has asked each model's engines for a first token, "
             f"{PROBE_TIMEOUT_SECONDS} s at most; three times as long before it counts as stuck",
@@ -111,18 +102,42 @@ def gateway_pods(plan: GatewayPlan) -> GatewayPods:
     )
 
 
+def _gateway_liveness() -> Decided[Probe]:
+    kill = ENDPOINT_REMOVAL_SECONDS + STOP_MARGIN_SECONDS
+    return Decided(
+        Probe(
+            port=READINESS_PORT_NAME,
+            path=ALIVE_PATH,
+            period_seconds=ALIVE_PERIOD_SECONDS,
+            timeout_seconds=PROBE_ANSWER_SECONDS,
+            failure_threshold=ALIVE_FAILURES,
+            kill_seconds=kill,
+        ),
+        "a worker answers it, also while it drains; connections are taken for one that hangs, too; "
+        f"once it failed, {kill} s until it is killed: {ENDPOINT_REMOVAL_SECONDS} s of drain and "
+        f"{STOP_MARGIN_SECONDS} s to end by itself, since its streams are lost already",
+    )
+
+
+def _connection_liveness(port: str) -> Decided[Probe]:
+    return Decided(
+        _probe(port, None, ALIVE_PERIOD_SECONDS, ALIVE_FAILURES),
+        "the process only, and for a minute: a pod that drains or is busy must not be killed",
+    )
+
+
 def _probes(
     port: str,
     *,
-    ready_port: str,
     ready_path: str | None,
     start_because: str,
+    liveness: Decided[Probe],
     start_seconds: int = START_SECONDS,
 ) -> PodProbes:
     return PodProbes(
         startup=Decided(
             _probe(
-                ready_port,
+                port,
                 ready_path,
                 START_PERIOD_SECONDS,
                 math.ceil(start_seconds / START_PERIOD_SECONDS),
@@ -130,18 +145,15 @@ def _probes(
             start_because,
         ),
         readiness=Decided(
-            _probe(ready_port, ready_path, READY_PERIOD_SECONDS, READY_FAILURES),
+            _probe(port, ready_path, READY_PERIOD_SECONDS, READY_FAILURES),
             "who does not answer twice gets no new work until it answers again",
         ),
-        liveness=Decided(
-            _probe(port, None, ALIVE_PERIOD_SECONDS, ALIVE_FAILURES),
-            "the process only, and for a minute: a pod that drains or is busy must not be killed",
-        ),
+        liveness=liveness,
     )
 
 
-def _probe(port: str, path: str | None, period: int, failures: int) -> PodProbe:
-    return PodProbe(
+def _probe(port: str, path: str | None, period: int, failures: int) -> Probe:
+    return Probe(
         port=port,
         path=path,
         period_seconds=period,
@@ -185,7 +197,7 @@ def _service(plan: GatewayPlan) -> PodPlan:
     return PodPlan(
         probes=_probes(
             SERVICE_PORT_NAME,
-            ready_port=SERVICE_PORT_NAME,
+            liveness=_connection_liveness(SERVICE_PORT_NAME),
             ready_path="/healthcheck",
             start_because=f"it ends itself when its store is away; {START_SECONDS} s are for one "
             "that answers slowly",
@@ -212,7 +224,7 @@ def _store() -> PodPlan:
     return PodPlan(
         probes=_probes(
             STORE_PORT_NAME,
-            ready_port=STORE_PORT_NAME,
+            liveness=_connection_liveness(STORE_PORT_NAME),
             ready_path=None,
             start_because="it begins empty, so it answers within a second",
         ),

@@ -28,7 +28,10 @@ ENDPOINT_REMOVAL_SECONDS = 15
 PROBE_PERIOD_SECONDS = 10
 PROBE_TIMEOUT_SECONDS = 15
 """The kubelet's default of one second fails engines that are merely busy."""
+LIVENESS_TIMEOUT_SECONDS = PROBE_PERIOD_SECONDS
+"""Asks the process only. A longer one would stretch the period: the kubelet asks one at a time."""
 LIVENESS_FAILURES = 6
+LIVENESS_SECONDS = LIVENESS_FAILURES * PROBE_PERIOD_SECONDS
 EXIT_SECONDS = 15
 """What an engine that is ill, but still hears, has to let go of its GPUs."""
 KILL_SECONDS = ENDPOINT_REMOVAL_SECONDS + EXIT_SECONDS
@@ -295,10 +298,10 @@ _LIVENESS = Decided(
     Probe(
         path=tensorrt_llm.ALIVE_PATH,
         period_seconds=PROBE_PERIOD_SECONDS,
-        timeout_seconds=PROBE_TIMEOUT_SECONDS,
+        timeout_seconds=LIVENESS_TIMEOUT_SECONDS,
         failure_threshold=LIVENESS_FAILURES,
         kill_seconds=KILL_SECONDS,
     ),
-    "the process only: it fails when the executor is dead or a rank crashed, not when it is busy; "
-    f"{_KILL_BECAUSE}",
+    "the process only: it fails when the executor is dead or a rank crashed, not when it is busy, "
+    f"and one that hangs is found within {LIVENESS_SECONDS} s; {_KILL_BECAUSE}",
 )

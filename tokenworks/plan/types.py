@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 T_co = TypeVar("T_co", covariant=True)
 
+HTTP_PORT_NAME = "http"
+"""What a container calls the port that it serves on, where it has one."""
+
 
 @dataclass(frozen=True)
 class Decided(Generic[T_co]):
@@ -189,17 +192,18 @@ class WeightsPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """One HTTP probe of the kubelet.
+    """One probe of the kubelet; without a path it asks only whether the port takes connections.
 
-    ``kill_seconds`` is what a container has to end that this probe condemned; None where the
-    kubelet ends none for it.
+    ``port`` is the name of the container's port. ``kill_seconds`` is what a container has to end
+    that this probe condemned; None where it has the pod's own time, or the kubelet ends none.
     """
 
-    path: str
+    path: str | None
     period_seconds: int
     timeout_seconds: int
     failure_threshold: int
     kill_seconds: int | None = None
+    port: str = HTTP_PORT_NAME
 
 
 @dataclass(frozen=True, kw_only=True)

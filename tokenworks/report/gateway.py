@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from tokenworks.plan.gateway_pods import GatewayPods, PodProbe
+from tokenworks.plan.gateway_pods import GatewayPods
 from tokenworks.plan.gateway_types import Budget, GatewayPlan, GatewayRoute, Step, TenantPlan
-from tokenworks.plan.types import Decided
+from tokenworks.plan.types import Decided, Probe
 from tokenworks.report.tables import filled
 
 
@@ -81,10 +81,11 @@ def _pod_rows(part: Any, prefix: str = "") -> Iterator[tuple[str, str, str]]:
 
 
 def _shown(value: Any) -> str:
-    if not isinstance(value, PodProbe):
+    if not isinstance(value, Probe):
         return str(value)
     asked = f"GET {value.path} on" if value.path else "a connection to"
+    kill = f", then {value.kill_seconds} s to end" if value.kill_seconds else ""
     return (
         f"{asked} {value.port} every {value.period_seconds} s, {value.timeout_seconds} s each, "
-        f"{value.failure_threshold} failures"
+        f"{value.failure_threshold} failures{kill}"
     )
