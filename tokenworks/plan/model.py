@@ -25,6 +25,8 @@ CACHE_MOUNT = "/cache"
 
 ENDPOINT_REMOVAL_SECONDS = 15
 """How long the gateway may still send requests to a pod that is on its way out."""
+STARTUP_PERIOD_SECONDS = 5
+"""Also how long it waits for an answer: an engine that hangs has no more than its budget."""
 PROBE_PERIOD_SECONDS = 10
 PROBE_TIMEOUT_SECONDS = 15
 """The kubelet's default of one second fails engines that are merely busy."""
@@ -273,9 +275,9 @@ def _startup_probe(times: ColdStart) -> Decided[Probe]:
     return Decided(
         Probe(
             path=tensorrt_llm.STARTED_PATH,
-            period_seconds=PROBE_PERIOD_SECONDS,
-            timeout_seconds=PROBE_TIMEOUT_SECONDS,
-            failure_threshold=math.ceil(budget / PROBE_PERIOD_SECONDS),
+            period_seconds=STARTUP_PERIOD_SECONDS,
+            timeout_seconds=STARTUP_PERIOD_SECONDS,
+            failure_threshold=math.ceil(budget / STARTUP_PERIOD_SECONDS),
             kill_seconds=KILL_SECONDS,
         ),
         f"{budget} s are {SAFETY} x ({times.load_seconds} s loading + {times.warm_up_seconds} s "
