@@ -2,7 +2,9 @@
 
 Whether callers' addresses are preserved and where their ranges are held against them are one
 decision: the controller obeys ranges for targets only while addresses are preserved
-(kubernetes-sigs/aws-load-balancer-controller 3.5.0, ``docs/guide/service/annotations.md``).
+(kubernetes-sigs/aws-load-balancer-controller 3.5.0, ``docs/guide/service/annotations.md``). Health
+checks come from the load balancer's own subnets even so; the controller opens security groups for
+them, and NetworkPolicies are ours (kubernetes-sigs/aws-load-balancer-controller#1830).
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def balancer_plan(case: AwsCase, network: NetworkPlan) -> BalancerPlan:
         class_name=CLASS,
         annotations=_annotations(case, preserves=preserves.value),
         source_ranges=callers,
-        seen_ranges=callers if preserves.value else access,
+        seen_ranges=(*callers, *access) if preserves.value else access,
         preserves_client_address=preserves,
     )
 
