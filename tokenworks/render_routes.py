@@ -17,6 +17,10 @@ RELEASE_HEADER: Final = "x-release"
 PASSED_OVER_HEADER: Final = "x-llm-passed-over"
 """By this a hop says that the next step of a chain may try: its managed API has no place left."""
 
+STEP_ATTEMPTS: Final = 2
+"""How often a step of a chain is asked before the next one may: a replica that has just died must
+not send callers to a smaller model, or to one that costs money, while another is healthy."""
+
 UNLIMITED: Final = 1 << 31
 
 _PRIVATE_HEADERS: Final = (
@@ -287,8 +291,8 @@ def _route_view(route: GatewayRoute) -> dict[str, Any]:
             for target in route.targets
         ],
         "retry_on": _PASSED_ON if chained else _UNANSWERED,
-        "retries": steps if chained else 1,
-        "step_after": [1] if chained else [],
+        "retries": STEP_ATTEMPTS * steps - 1 if chained else 1,
+        "step_after": [STEP_ATTEMPTS] if chained else [],
         "shadows": [{"cluster": f"shadow/{route.shadow.model}", "percent": route.shadow.percent}]
         if route.shadow
         else [],

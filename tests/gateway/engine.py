@@ -46,9 +46,17 @@ class SimulatedEngine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._loop.call_soon_threadsafe(self._server.close)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+
+    async def _end(self) -> None:
+        """As a process that is killed: its connections end, too, whatever they wait for."""
+        self._server.close()
+        running = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     async def _start(self) -> asyncio.Server:
         server = await asyncio.start_server(self._connection, self.host, self.port)
@@ -64,7 +72,7 @@ class SimulatedEngine:
                     continue
                 self.received.append(request)
                 await self._answer(_steering(request.body), writer)
-        except asyncio.IncompleteReadError:
+        except (asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         except ConnectionError:
             self.aborted += 1

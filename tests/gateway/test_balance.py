@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from .engine import SimulatedEngine
-from .harness import Gateway, engines_of, free_port, plan_for, running, until
+from .harness import (
+    Gateway,
+    engines_of,
+    free_port,
+    model_step,
+    plan_for,
+    route_to,
+    running,
+    until,
+)
 
 pytestmark = pytest.mark.envoy
 
@@ -21,6 +30,7 @@ RESOLVER = (
     "type.googleapis.com/envoy.extensions.network.dns_resolver.cares.v3.CaresDnsResolverConfig"
 )
 NAME = "alpha.engines.svc.cluster.local"
+SLOW = {"events": 25, "gap_seconds": 0.1}
 
 
 @contextlib.contextmanager
@@ -81,8 +91,35 @@ def test_a_busy_replica_gets_nothing_while_another_is_idle(tmp_path: Path) -> No
         until(lambda: gateway.post({"model": "alpha"}).status == 200, what="replicas")
         first.received.clear()
         second.received.clear()
-        slow = {"model": "alpha", "simulate": {"events": 25, "gap_seconds": 0.1}}
-        with gateway.streaming(slow):
+        with gateway.streaming({"model": "alpha", "simulate": SLOW}):
             for _ in range(30):
                 assert gateway.post({"model": "alpha"}).status == 200
         assert sorted((len(first.received), len(second.received))) == [1, 30]
+
+
+def test_a_replica_that_died_sends_nobody_to_the_next_step_while_another_is_healthy(
+    tmp_path: Path,
+) -> None:
+    """It has no request, so it is the first choice until probes have missed it."""
+    port = free_port()
+    with SimulatedEngine() as small, SimulatedEngine(REPLICAS[0], port) as staying:
+        models = [engines_of("alpha", port, host=NAME), engines_of("small", small.port)]
+        chain = route_to("alpha", model_step("alpha"), model_step("small", rewrites=True))
+        plan = plan_for(models, routes=(chain, route_to("small")))
+        with name_server() as names, running(tmp_path, plan) as gateway:
+            with SimulatedEngine(REPLICAS[1], port) as dying:
+                ask(gateway, names)
+                until(
+                    lambda: (
+                        gateway.post({"model": "alpha"}).status == 200
+                        and bool(staying.received)
+                        and bool(dying.received)
+                    ),
+                    what="replicas",
+                )
+            small.received.clear()
+            staying.received.clear()
+            with gateway.streaming({"model": "alpha", "simulate": SLOW}):
+                for _ in range(5):
+                    assert gateway.post({"model": "alpha"}).status == 200
+            assert (len(staying.received), len(small.received)) == (6, 0)

@@ -25,6 +25,7 @@ from .harness import (
     KEYS,
     OTHER_KEY,
     Gateway,
+    Reply,
     Stream,
     engines_of,
     free_port,
@@ -227,9 +228,14 @@ def test_an_engine_that_takes_no_work_is_passed_over(
 def test_an_error_of_an_engine_is_no_reason_to_ask_another(
     chained: Gateway, engine: SimulatedEngine, small: SimulatedEngine
 ) -> None:
+    """The other step of its chain would be the sentence."""
     body = {"model": "steady", "simulate": {"status_on": {str(engine.port): 500}}}
-    assert {chained.post(body).status for _ in range(10)} <= {500, 200}
-    assert small.received == []
+    replies = [chained.post(body) for _ in range(20)]
+    failed = [reply for reply in replies if reply.status == 500]
+    assert failed
+    assert len(failed) == len(engine.received), "an error of an engine is asked for once"
+    served = {reply.headers.get("x-served-by") for reply in replies}
+    assert served <= {None, "model/next"}
 
 
 def test_a_share_of_requests_goes_to_the_release_on_trial(
@@ -261,13 +267,36 @@ def test_long_requests_go_where_the_rule_says(chained: Gateway, cloud: ManagedSe
     assert (line["route"], line["served_by"]) == ("rule/long", "api/cloud")
 
 
-def test_each_step_is_logged_with_its_reason(chained: Gateway) -> None:
-    reply = chained.post({"model": "dead"})
+def hop_of(chained: Gateway, reply: Reply) -> dict[str, Any]:
+    """What the one hop of an answered request says in the log."""
     lines = until_logged(chained, reply.headers["x-request-id"], count=2)
     (hop,) = [line for line in lines if "step" in line]
+    return hop
+
+
+@pytest.mark.parametrize("body", [{"model": "dead"}, {"model": "steady", "pad": "x" * 5000}])
+def test_a_step_that_is_asked_first_says_so(chained: Gateway, body: dict[str, str]) -> None:
+    """Those before it have no healthy engine, or a rule leads there."""
+    hop = hop_of(chained, chained.post(body))
     assert hop["step"] == "api/cloud"
-    assert hop["reason"] == "no step before it has a healthy engine"
+    assert hop["reason"].startswith("its route leads here first, or no step before it")
     assert "dead" not in json.dumps(hop)
+
+
+def test_a_step_that_is_asked_later_says_that_others_had_no_place(
+    chained: Gateway, engine: SimulatedEngine, trial: SimulatedEngine
+) -> None:
+    """Each step is asked twice, since one of its engines may only just have died."""
+    busy = {str(one.port): 503 for one in (engine, trial)}
+    body = {"model": "steady", "simulate": {"status_on": busy}}
+    reply = next(
+        reply
+        for reply in iter(lambda: chained.post(body), None)
+        if reply.headers.get("x-served-by") == "answer/dead"
+    )
+    hop = hop_of(chained, reply)
+    assert hop["attempt"] == "3"
+    assert hop["reason"] == "whoever was asked before could not be reached or had no place left"
 
 
 def test_a_shadow_sees_requests_and_its_answers_are_thrown_away(

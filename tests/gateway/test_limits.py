@@ -7,11 +7,24 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tokenworks.plan.types import Decided
+
 from .engine import SimulatedEngine
-from .harness import JSON, KEY, Gateway, Stream, refusal, until
+from .harness import (
+    JSON,
+    KEY,
+    Gateway,
+    Stream,
+    engines_of,
+    plan_for,
+    refusal,
+    running,
+    until,
+)
 from .simulated import CHAT, Reply
 
 pytestmark = pytest.mark.envoy
@@ -141,3 +154,59 @@ def test_an_engine_stops_when_its_caller_has_gone(
         connection.request("POST", CHAT, json.dumps(body), headers)
         connection.getresponse().readline()
     until(lambda: engine.aborted == aborted + 1, what="the engine saw the abort", seconds=2)
+
+
+BODY_BYTES = 8 * 2**20
+MEMORY_MIB = 192
+
+
+@contextlib.contextmanager
+def unfinished(gateway: Gateway) -> Iterator[None]:
+    """A request that has sent all of a large body but its end; how it ends is no matter."""
+    with contextlib.closing(gateway.connection()) as connection, contextlib.suppress(OSError):
+        connection.putrequest("POST", CHAT)
+        headers = {**JSON, "authorization": f"Bearer {KEY}", "content-length": str(BODY_BYTES)}
+        for name, value in headers.items():
+            connection.putheader(name, value)
+        connection.endheaders()
+        connection.send(b"x" * (BODY_BYTES - 1))
+        yield
+        return
+    yield
+
+
+def resident_mib(gateway: Gateway) -> float:
+    """Memory that the kernel cannot take back from Envoy, as it can its program."""
+    for line in Path(f"/proc/{gateway.process.pid}/status").read_text("utf-8").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 1024
+    raise AssertionError("no RssAnon")
+
+
+def test_bodies_that_take_all_memory_are_refused_and_running_streams_go_on(
+    engine: SimulatedEngine, tmp_path: Path
+) -> None:
+    """The kernel would otherwise end the container, and with it everybody's streams."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("needs /proc")
+    plan = plan_for(
+        [engines_of("alpha", engine.port, most=4)],
+        memory_mib=Decided(MEMORY_MIB, "as little as shows it"),
+        max_request_body_bytes=Decided(BODY_BYTES, "as much as shows it"),
+        max_request_seconds=Decided(30, "longer than the stream"),
+    )
+    slow = {"model": "alpha", "simulate": {"events": 100, "gap_seconds": 0.1}}
+    with running(tmp_path, plan) as gateway, contextlib.ExitStack() as many:
+        with gateway.streaming(slow) as stream:
+            replies = []
+            for _ in range(3 * MEMORY_MIB // 8):
+                many.enter_context(unfinished(gateway))
+                replies.append(gateway.post({"model": "alpha"}))
+                assert resident_mib(gateway) < MEMORY_MIB
+            assert gateway.plain("GET", "/alive").status == 200
+        refused = [reply for reply in replies if reply.status != 200]
+        assert {refusal(reply) for reply in refused} == {(503, "gateway_full")}
+        assert {reply.headers["retry-after"] for reply in refused} == {"5"}
+        assert not stream.broken
+        many.close()
+        until(lambda: gateway.post({"model": "alpha"}).status == 200, what="room again")
