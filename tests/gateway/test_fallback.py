@@ -25,7 +25,6 @@ from .harness import (
     KEYS,
     OTHER_KEY,
     Gateway,
-    Reply,
     Stream,
     engines_of,
     free_port,
@@ -37,6 +36,7 @@ from .harness import (
     until,
 )
 from .managed import API_KEY, ManagedService
+from .simulated import Reply
 
 pytestmark = pytest.mark.envoy
 
