@@ -30,9 +30,12 @@ def certificate_secret(
     """The name of the Secret, in which ``tls.crt`` and ``tls.key`` lie either way."""
     name = f"{gateway.name}-certificate"
     if issuer is not None:
-        _issued(gateway, name, issuer, hostname)
+        # A name of its own: cert-manager leaves its Secret behind, and whoever then wrote the given
+        # certificate there would be refused; pods move from one to the other like to a new release.
+        secret = f"{gateway.name}-issued-certificate"
+        _issued(gateway, name, secret, issuer, hostname)
         # Known at once: pods wait for a Secret that they mount, and start when it was written.
-        return name
+        return secret
     if given is None:
         raise ValueError("a gateway without an issuer was given no certificate")
     created = Secret(
@@ -48,7 +51,7 @@ def certificate_secret(
     return created.metadata.name
 
 
-def _issued(gateway: Workload, name: str, issuer: Issuer, hostname: str) -> None:
+def _issued(gateway: Workload, name: str, secret: str, issuer: Issuer, hostname: str) -> None:
     """A Certificate of cert-manager, which writes the Secret and replaces what is in it in time."""
     metadata = {**gateway.metadata(name), "annotations": {WAIT_FOR: ISSUED}}
     CustomResource(
@@ -56,14 +59,14 @@ def _issued(gateway: Workload, name: str, issuer: Issuer, hostname: str) -> None
         api_version="cert-manager.io/v1",
         kind="Certificate",
         metadata=metadata,
-        spec=_specification(gateway, name, issuer, hostname),
+        spec=_specification(gateway, secret, issuer, hostname),
         opts=gateway.child(),
     )
 
 
-def _specification(gateway: Workload, name: str, issuer: Issuer, hostname: str) -> dict[str, Any]:
+def _specification(gateway: Workload, secret: str, issuer: Issuer, hostname: str) -> dict[str, Any]:
     return {
-        "secretName": name,
+        "secretName": secret,
         "secretTemplate": {"labels": gateway.labels},
         "dnsNames": [hostname],
         "usages": ["digital signature", "server auth"],
