@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -179,16 +180,16 @@ def up(
 ) -> None:
     """Bring an environment up, or make it again what its file says."""
     from tokenworks.operations.by_hand import by_hand, next_steps
-    from tokenworks.operations.choice import chosen
+    from tokenworks.operations.choice import chosen, likely
     from tokenworks.operations.up import bring_up
     from tokenworks.planning import plan_environment
 
-    workspace = find_workspace()
+    workspace, say = find_workspace(), partial(typer.echo, err=True)
     with errors():
         if environment is None:
-            choice = chosen(workspace)
+            choice = likely(workspace) if explain else chosen(workspace, say)
             environment = choice.environment
-            typer.echo(f"bringing up {environment}: {choice.because}", err=True)
+            say(f"bringing up {environment}: {choice.because}")
         decided = plan_environment(workspace, environment)
         if explain:
             _say(by_hand(workspace, environment, decided.platform, "up"))

@@ -41,6 +41,10 @@ WANTED = {
     "kernel/keys/root_maxbytes": "25000000",
 }
 
+# What else below /proc is the whole machine's and can be written to; containers, too, get most of
+# it read-only (pkg/oci of containerd, WithDefaultPathMasks).
+OTHER_SETTINGS = ("acpi", "bus", "fs", "irq", "mtrr", "scsi", "sysrq-trigger")
+
 
 def kernel(merged: Path) -> None:
     """Views of the kernel: processes and interfaces of these namespaces, the host's devices."""
@@ -51,6 +55,9 @@ def kernel(merged: Path) -> None:
     network = settings / "net"
     mount("--bind", str(network), str(network))
     mount("-o", "remount,bind,ro", str(settings))
+    for name in OTHER_SETTINGS:
+        if (merged / "proc" / name).exists():
+            bind(merged, str(merged / "proc" / name), f"proc/{name}", writable=False)
     for folder in ("run", "tmp"):
         mount("-t", "tmpfs", "tmpfs", str(merged / folder))
     for name, value in WANTED.items():
@@ -148,6 +155,8 @@ def main() -> None:
     for hierarchy in spec["cgroups"]:
         mount_group(merged, hierarchy)
     hardware(merged, spec["processors"], spec["memory_mib"])
+    # What lies on it, groups and processors, are mounts of their own.
+    mount("-o", "remount,bind,ro", str(merged / "sys"))
     for source, target, writable in spec["binds"]:
         bind(merged, source, target, writable)
     socket.sethostname(spec["hostname"])

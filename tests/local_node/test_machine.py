@@ -71,6 +71,22 @@ def test_files_are_what_their_readers_parse(tmp_path: Path) -> None:
     assert 'sandbox = "tokenworks.local/pause@sha256:0"' in files["containerd.toml"]
 
 
+EVICTION_DEFAULTS = {
+    *("memory.available", "nodefs.available", "nodefs.inodesFree"),
+    *("imagefs.available", "imagefs.inodesFree"),
+}
+"""What a kubelet ends pods for unless it is told otherwise: DefaultEvictionHard of pkg/kubelet."""
+
+
+def test_no_pod_is_ended_because_others_fill_the_machine(tmp_path: Path) -> None:
+    layout = Layout.of(ENVIRONMENT, tmp_path)
+    layout.pki.mkdir(parents=True)
+    (layout.pki / "ca.crt").write_text("certificate")
+    kubelet = YAML(typ="safe").load(config_files(MACHINE, layout, "pause")["kubelet.yaml"])
+    assert kubelet["evictionHard"] == dict.fromkeys(EVICTION_DEFAULTS, "0%")
+    assert "evictionSoft" not in kubelet
+
+
 def test_whatever_the_node_may_write_lies_in_its_own_folder(tmp_path: Path) -> None:
     layout = NodeLayout(Layout.of(ENVIRONMENT, tmp_path))
     programs = {name: Path("/tools", name) for name in (*PROGRAMS, *PLUGINS)}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from rich.console import Console
 
-from tests.local.checkout import ROOT, Checkout
+from tests.local.checkout import Checkout
 from tests.node.harness import ENVIRONMENT, Onenode, snapshot
-from tokenworks.operations.node import lacks, local_node
-from tokenworks.toolchain import Toolbox
+from tokenworks.operations.node import REAL_NODE_TOOLS, local_node, tried_lacks
+from tokenworks.toolchain import Toolbox, ensure, showing
 from tokenworks.workspace import Workspace
 
 SMALL_TENANT = """\
@@ -28,13 +29,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("node"))
 
 
-@pytest.fixture(scope="session")
-def onenode(tmp_path_factory: pytest.TempPathFactory, toolbox: Toolbox) -> Iterator[Onenode]:
-    missing = lacks(Workspace(ROOT))
+def _make_ready(workspace: Workspace) -> None:
+    """Make what a machine's first `up` would make, which takes longer than a test may."""
+    console = Console(stderr=True)
+    missing = tried_lacks(workspace, ENVIRONMENT, console.print)
     if missing:
         reasons = "; ".join(f"{lack.what} ({lack.remedy})" for lack in missing)
         pytest.skip(f"Serving on a real node was NOT tested: {reasons}")
-    checkout = Checkout(tmp_path_factory.mktemp("node"), toolbox)
+    with showing(console) as report:
+        ensure(REAL_NODE_TOOLS, report)
+
+
+@pytest.fixture(scope="session")
+def onenode(tmp_path_factory: pytest.TempPathFactory, toolbox: Toolbox) -> Iterator[Onenode]:
+    path = tmp_path_factory.mktemp("node")
+    _make_ready(Workspace(path))
+    checkout = Checkout(path, toolbox)
     before = snapshot(checkout.path)
     checkout.edit("stacks/onenode.yaml", "  fallbacks:", f"{SMALL_TENANT}  fallbacks:")
     try:

@@ -70,6 +70,17 @@ class Record:
     """The sum of what it was last started from."""
     images: str
     """The archive that was last imported."""
+    name: str
+    """What the cluster calls it, whatever the environment's file says by now."""
+
+
+def made_from(parts: Parts, authority: bytes) -> str:
+    """The sum of all that a start depends on: with another one a running node is out of date.
+
+    Its own files are read anew at every start, so what they say belongs to it, and whoever has
+    another authority, as a cluster that was made again, does not believe its certificates.
+    """
+    return hashlib.sha256(repr((parts, node_files(), authority)).encode()).hexdigest()
 
 
 class LocalNode:
@@ -93,6 +104,17 @@ class LocalNode:
         """The folder with what its programs said."""
         return self._layout.logs
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it keeps anything here, running or not."""
+        return self._layout.root.is_dir()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the cluster calls it, if it ever was ready."""
+        name = self._record().get("name")
+        return (name,) if isinstance(name, str) else ()
+
     def pid(self) -> int | None:
         """The process that everything on the node ends with, if it runs."""
         found = started_by([str(self._layout.starter)])
@@ -106,8 +128,7 @@ class LocalNode:
         """
         layout = self._layout
         with exclusive(layout.root):
-            # Its own files are read anew at every start, so what they say belongs to it.
-            text = hashlib.sha256(repr((parts, node_files())).encode()).hexdigest()
+            text = made_from(parts, (self._cluster.pki / "ca.crt").read_bytes())
             if self.pid() is not None and self._record().get("parts") == text:
                 return False
             report("starting the node")
@@ -121,7 +142,7 @@ class LocalNode:
             except BaseException:
                 self._end()
                 raise
-            record = Record(parts=text, images=str(parts.images))
+            record = Record(parts=text, images=str(parts.images), name=parts.machine.name)
             write_whole(layout.record, f"{json.dumps(asdict(record), indent=2)}\n")
         return True
 
@@ -218,18 +239,19 @@ class LocalNode:
 
     def stop(self) -> None:
         """End everything that runs on the node; its images and volumes stay."""
-        if self._layout.root.is_dir():
+        if self.is_there:
             with exclusive(self._layout.root):
                 self._end()
 
     def delete(self) -> None:
         """End everything, and remove whatever the node kept."""
-        if not self._layout.root.is_dir():
+        if not self.is_there:
             return
         with exclusive(self._layout.root):
             self._end()
+            # The folder goes last: while it is there, whatever was cut off is done again.
+            self._layout.proxy.unlink(missing_ok=True)
             shutil.rmtree(self._layout.root)
-        self._layout.proxy.unlink(missing_ok=True)
 
     def _end(self) -> None:
         deadline = time.monotonic() + END_SECONDS

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
-from tokenworks.local_node.cgroups import MOUNTS, PARENT, read_hierarchies
+from tokenworks.local_node.cgroups import NEEDED, Cgroups
 
 PROGRAMS: Final = {
     "mount": "mount",
@@ -52,7 +53,22 @@ FEATURES: Final = {
     "iptables -w -A OUTPUT -m set --match-set s src -j ACCEPT",
 }
 """What kube-proxy, kube-router and the CNI plugins ask of the kernel, and a trial of each."""
+KERNEL_REMEDIES: Final = {
+    "rules on bridged packets": "load it with modprobe br_netfilter",
+}
+"""What to do about a feature that many kernels have and load for nobody who does not ask."""
 _ALONE: Final = ("unshare", "--mount", "--net", "--pid", "--fork")
+_UNTOUCHED: Final = """\
+mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" &&
+mount -t proc proc "$1/proc" && mount -t tmpfs tmpfs "$1/run" && exec chroot "$1" sh -c "$2"
+"""
+"""Runs a script in a root that it cannot write to; locks of iptables lie below ``/run``."""
+_LAYER: Final = """\
+mount -t overlay overlay -o lowerdir=lower,upperdir=upper,workdir=work merged &&
+rm merged/removed && touch merged/made && test ! -e merged/removed && test -e upper/made
+"""
+"""A layer that takes what is written, and that something below is gone."""
+_APART: Final = ("unshare", "--mount", "sh", "-c", _LAYER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +80,14 @@ class Probed:
     capabilities: int
     missing_programs: frozenset[str]
     file_systems: frozenset[str]
-    place: str
-    """The kind of file system under ``.tokenworks``."""
+    layers: str
+    """Why nothing can be mounted as a layer in ``.tokenworks``, or nothing where it can."""
     cgroups: str
     """Why no control group can be made, or nothing where one can."""
+    missing_controllers: frozenset[str]
+    """What cannot be limited in a group that was made."""
+    has_node: bool
+    """The node's files are there: what they take of the disk is not free any more."""
     free_gib: float
     memory_gib: float
     can_make_debian: bool
@@ -92,15 +112,21 @@ def judge(probed: Probed) -> tuple[Lack, ...]:
 
 
 def _rights(probed: Probed) -> Iterator[Lack]:
-    for name, number in CAPABILITIES.items():
-        if not probed.capabilities >> number & 1:
-            yield Lack(
-                what=f"root lacks {name}", remedy="use a machine, or a container with that right"
-            )
+    for name in _missing_rights(probed.capabilities):
+        yield Lack(
+            what=f"root lacks {name}", remedy="use a machine, or a container with that right"
+        )
     if probed.cgroups:
         yield Lack(
             what=f"no control group can be made: {probed.cgroups}",
             remedy="mount /sys/fs/cgroup so that root may write to it",
+        )
+    if probed.missing_controllers:
+        names = ", ".join(sorted(probed.missing_controllers))
+        yield Lack(
+            what=f"control groups cannot limit {names}",
+            remedy="start the kernel without cgroup_disable, and in a container end what runs in "
+            "the group at the top of its /sys/fs/cgroup",
         )
 
 
@@ -111,17 +137,17 @@ def _parts(probed: Probed) -> Iterator[Lack]:
         yield Lack(
             what=f"the kernel has no {name} file system", remedy=f"load it with modprobe {name}"
         )
-    if probed.place == "overlay":
+    if probed.layers and "overlay" in probed.file_systems:
         yield Lack(
-            what="the checkout lies on an overlay file system, which can carry no other",
-            remedy="put it on a volume, such as a disk of its own",
+            what=f"no overlay can be mounted in the checkout: {probed.layers}",
+            remedy="put it on a volume, such as a disk of its own with ext4",
         )
     if not probed.can_make_debian:
         yield Lack(what="there is no debootstrap", remedy="apt-get install debootstrap")
 
 
 def _room(probed: Probed) -> Iterator[Lack]:
-    if probed.free_gib < FREE_GIB:
+    if probed.free_gib < FREE_GIB and not probed.has_node:
         yield Lack(
             what=f"{probed.free_gib:.1f} GiB are free on the disk",
             remedy=f"free {FREE_GIB} GiB there",
@@ -133,21 +159,34 @@ def _room(probed: Probed) -> Iterator[Lack]:
         )
 
 
-def probe(folder: Path, *, memory_gib: float, can_make_debian: bool) -> Probed:
+def probe(folder: Path, *, memory_gib: float, can_make_debian: bool, has_node: bool) -> Probed:
     """What is so on this machine, for a node whose files lie in a folder that exists."""
     is_linux = platform.system() == "Linux"
+    missing_programs = frozenset(name for name in PROGRAMS if shutil.which(name) is None)
+    capabilities = _capabilities() if is_linux else 0
+    # A trial that fails for want of these says nothing of what is tried.
+    can_try = not missing_programs and not _missing_rights(capabilities)
+    # The kernel loads the file system for who mounts it, so it is tried before one looks.
+    layers = _try_layer(folder) if can_try else ""
+    cgroups, controllers = _try_cgroups() if can_try else ("", frozenset(NEEDED))
     return Probed(
         system=platform.system(),
         is_root=os.geteuid() == 0,
-        capabilities=_capabilities() if is_linux else 0,
-        missing_programs=frozenset(name for name in PROGRAMS if shutil.which(name) is None),
+        capabilities=capabilities,
+        missing_programs=missing_programs,
         file_systems=_file_systems() if is_linux else frozenset(),
-        place=_kind(folder) if is_linux else "",
-        cgroups=_try_cgroups() if is_linux and os.geteuid() == 0 else "",
+        layers=layers,
+        cgroups=cgroups,
+        missing_controllers=frozenset() if cgroups else frozenset(NEEDED) - controllers,
+        has_node=has_node,
         free_gib=shutil.disk_usage(folder).free / 2**30,
         memory_gib=memory_gib,
         can_make_debian=can_make_debian,
     )
+
+
+def _missing_rights(capabilities: int) -> tuple[str, ...]:
+    return tuple(name for name, number in CAPABILITIES.items() if not capabilities >> number & 1)
 
 
 def _capabilities() -> int:
@@ -160,43 +199,52 @@ def _file_systems() -> frozenset[str]:
     return frozenset(line.split()[-1] for line in lines if line.strip())
 
 
-def _kind(folder: Path) -> str:
-    """The kind of the file system that a folder lies on: that of the longest mount above it."""
-    best, kind = -1, ""
-    for line in MOUNTS.read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        place = before.split(" ")[4]
-        if folder.resolve().is_relative_to(place) and len(place) >= best:
-            best, kind = len(place), after.split(" ", 1)[0]
-    return kind
+def _try_layer(folder: Path) -> str:
+    """Why an overlay in a folder does not do what a node's needs, tried where nobody else sees."""
+    try:
+        with TemporaryDirectory(dir=folder, prefix=".layer-") as place:
+            for name in ("lower", "upper", "work", "merged"):
+                Path(place, name).mkdir()
+            Path(place, "lower", "removed").touch()
+            done = subprocess.run(
+                _APART,
+                cwd=place,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+    except OSError as error:
+        return str(error)
+    if done.returncode == 0:
+        return ""
+    return (done.stderr.strip().splitlines() or ["it does not take what is written"])[0]
 
 
-def _try_cgroups() -> str:
-    hierarchies = read_hierarchies(MOUNTS.read_text())
-    if not hierarchies:
-        return "none is mounted"
-    for hierarchy in hierarchies:
-        place = hierarchy.place / f"{PARENT}-trial-{os.getpid()}"
-        try:
-            place.mkdir()
-        except OSError as error:
-            return f"{hierarchy.place}: {error.strerror}"
+def _try_cgroups() -> tuple[str, frozenset[str]]:
+    """Why no groups can be made, and else what one that was made can limit."""
+    trial = Cgroups(f"tokenworks-trial-{os.getpid()}")
+    try:
+        trial.make()
+        found = trial.controllers()
+    except OSError as error:
+        return str(error), frozenset()
+    finally:
         with suppress(OSError):
-            place.rmdir()
-    return ""
+            trial.remove()
+    return "", found
 
 
 def missing_features(debian: Path) -> tuple[str, ...]:
     """What the kernel cannot do that a node's network needs, tried in a network of its own.
 
-    The programs are those of the node's Debian, so that nothing of the machine's is asked.
+    The programs are those of the node's Debian, so that nothing of the machine's is asked. The
+    Debian is everybody's and is read-only for them.
     """
     trials = "\n".join(
         f"({command}) >/dev/null 2>&1 || echo '{name}'" for name, command in FEATURES.items()
     )
-    script = f"mount -t proc proc /proc\n{trials}"
     done = subprocess.run(
-        [*_ALONE, "chroot", str(debian), "sh", "-c", script],
+        [*_ALONE, "sh", "-c", _UNTOUCHED, "sh", str(debian), trials],
         capture_output=True,
         text=True,
         check=False,

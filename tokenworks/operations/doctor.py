@@ -72,7 +72,7 @@ def _real_node(workspace: Workspace, plan: Plan) -> list[Finding]:
     if plan.real_pool is None:
         return []
     pid = local_node(workspace, plan.environment).pid()
-    missing = lacks(workspace)
+    missing = lacks(workspace, plan.environment)
     if pid is None and missing:
         seen = "; ".join(lack.what for lack in missing)
         remedy = "; ".join(dict.fromkeys(lack.remedy for lack in missing))

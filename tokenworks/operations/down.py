@@ -8,8 +8,7 @@ from pathlib import Path
 from tokenworks.environment.sections import Environment
 from tokenworks.errors import OperationError
 from tokenworks.local_cluster import LocalCluster, State
-from tokenworks.local_node import LocalNode
-from tokenworks.operations.node import forget_node, local_node
+from tokenworks.operations.node import delete_node, forget_node, local_node, real_names
 from tokenworks.operations.objects import our_objects
 from tokenworks.operations.session import Session
 from tokenworks.workspace import PROGRAMS, stack_name
@@ -34,28 +33,28 @@ def take_down(session: Session, name: str, environment: Environment) -> None:
         _refuse_leftovers(session, name, kubeconfig, name)
         session.say(f"{name}: no object of it is left; its machines and cluster stay as they are")
         return
-    node = local_node(session.workspace, name) if environment.has_real_node else None
-    cluster = session.cluster(name, has_real_node=node is not None)
+    # What the file says now is not what was brought up: a node that is there goes in any case.
+    node = local_node(session.workspace, name)
+    has_node = environment.has_real_node or node.is_there
+    cluster = session.cluster(name, has_real_node=has_node)
     if cluster.status().state is State.ABSENT:
         for stack in existing:
             session.stacks.forget(stack)
             session.say(f"{stack}: forgotten, its cluster is gone")
-        _delete(session, name, cluster, node)
+        _delete(session, name, cluster)
         return
     cluster.ensure_running(session.toolbox, session.say)
-    if node is not None and node.pid() is None:
+    if has_node and node.pid() is None:
         # Nobody would say of its pods that they have ended.
-        forget_node(session, cluster.kubeconfig, environment)
+        forget_node(session, cluster.kubeconfig, {*real_names(environment), *node.names})
     _destroy(session, existing)
     _refuse_leftovers(session, name, cluster.kubeconfig, None)
-    _delete(session, name, cluster, node)
+    _delete(session, name, cluster)
     session.say(f"{name}: no object is left, and its cluster is deleted")
 
 
-def _delete(session: Session, name: str, cluster: LocalCluster, node: LocalNode | None) -> None:
-    if node is not None:
-        node.delete()
-        session.workspace.stand_ins(name).unlink(missing_ok=True)
+def _delete(session: Session, name: str, cluster: LocalCluster) -> None:
+    delete_node(session.workspace, name)
     cluster.delete()
 
 

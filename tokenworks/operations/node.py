@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,13 @@ from tokenworks.images.archive import Archive, archive
 from tokenworks.images.oci import by_digest
 from tokenworks.local_node import LocalNode, Machine, Parts, Ports
 from tokenworks.local_node.debian import debian, debian_place
-from tokenworks.local_node.preflight import Lack, judge, missing_features, probe
+from tokenworks.local_node.preflight import (
+    KERNEL_REMEDIES,
+    Lack,
+    judge,
+    missing_features,
+    probe,
+)
 from tokenworks.operations.gateway_serve import envoy_path
 from tokenworks.operations.session import Session
 from tokenworks.plan.gateway_images import ENVOY, RATE_LIMIT, STORE
@@ -44,6 +51,8 @@ from tokenworks.workspace import Workspace
 
 _OF_KUBERNETES: Final = ("kubernetes.io", "k8s.io")
 """Labels that every kubelet sets itself, or that no kubelet may."""
+REAL_NODE_TOOLS: Final = (*NODE_TOOLS, *GATEWAY_TOOLS)
+"""What runs on a real node, or goes into its images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,22 +64,47 @@ class Ready:
     toolbox: Toolbox
 
 
-def lacks(workspace: Workspace) -> tuple[Lack, ...]:
-    """All that this machine lacks to be a node; the kernel is tried once the rest is there."""
-    cache = Cache.of(os.environ)
-    workspace.machine.mkdir(mode=0o700, exist_ok=True)
-    place = debian_place(cache)
-    can_make = place.exists() or shutil.which("debootstrap") is not None
-    found = judge(probe(workspace.machine, memory_gib=memory_gib(), can_make_debian=can_make))
-    if found or not place.exists():
+def lacks(workspace: Workspace, environment: str) -> tuple[Lack, ...]:
+    """All that this machine lacks to be a node; the kernel is tried once the Debian is there."""
+    place = debian_place(Cache.of(os.environ))
+    found = _seen_lacks(workspace, environment)
+    return found if found or not place.exists() else kernel_lacks(place)
+
+
+def tried_lacks(
+    workspace: Workspace, environment: str, say: Callable[[str], None]
+) -> tuple[Lack, ...]:
+    """The same with the kernel tried in any case: the Debian that this takes is made first."""
+    found = _seen_lacks(workspace, environment)
+    if found:
         return found
-    return kernel_lacks(place)
+    try:
+        root = debian(Cache.of(os.environ), say)
+    except OperationError as error:
+        return (Lack(what=f"{error.what} cannot be made: {error.reason}", remedy=error.remedy),)
+    return kernel_lacks(root)
+
+
+def _seen_lacks(workspace: Workspace, environment: str) -> tuple[Lack, ...]:
+    """What can be seen without a Debian."""
+    workspace.machine.mkdir(mode=0o700, exist_ok=True)
+    place = debian_place(Cache.of(os.environ))
+    probed = probe(
+        workspace.machine,
+        memory_gib=memory_gib(),
+        can_make_debian=place.exists() or shutil.which("debootstrap") is not None,
+        has_node=local_node(workspace, environment).is_there,
+    )
+    return judge(probed)
 
 
 def kernel_lacks(root: Path) -> tuple[Lack, ...]:
     """What the kernel cannot do that a node needs, tried with the programs of its Debian."""
     return tuple(
-        Lack(what=f"the kernel cannot do {name}", remedy="use a kernel that can")
+        Lack(
+            what=f"the kernel cannot do {name}",
+            remedy=KERNEL_REMEDIES.get(name, "use a kernel that can"),
+        )
         for name in missing_features(root)
     )
 
@@ -86,12 +120,11 @@ def make_ready(workspace: Workspace, environment: str, console: Console) -> Read
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    _refuse(environment, lacks(workspace))
+    _refuse(environment, tried_lacks(workspace, environment, say))
     cache = Cache.of(os.environ)
-    root = debian(cache, say)
-    _refuse(environment, kernel_lacks(root))
+    root = debian_place(cache)
     with showing(console) as report:
-        toolbox = ensure((*NODE_TOOLS, *GATEWAY_TOOLS), report)
+        toolbox = ensure(REAL_NODE_TOOLS, report)
     made = archive(cache, _sources(root, toolbox), _tags(workspace, environment), say)
     write_whole(workspace.stand_ins(environment), _stand_ins(made).model_dump_json(indent=2))
     return Ready(debian=root, images=made, toolbox=toolbox)
@@ -161,15 +194,46 @@ def join_node(session: Session, plan: Plan, pool: PoolPlan, ready: Ready) -> Non
         for model in plan.models
     }
     node.prepare_volumes(claims)
-    node.ensure_running(_parts(session, plan, pool, ready), session.say)
+    parts = _parts(session, plan, pool, ready)
+    if renamed := {*node.names} - {parts.machine.name}:
+        node.stop()
+        forget_node(session, session.cluster(plan.environment).kubeconfig, renamed)
+    node.ensure_running(parts, session.say)
 
 
-def forget_node(session: Session, kubeconfig: Path, environment: Environment) -> None:
-    """Delete the object of a node that does not run, so that its pods count as gone."""
-    names = [naming.node_name(pool.name, 0) for pool in environment.node_pools if pool.real]
+def leave_node(session: Session, environment: str) -> None:
+    """Remove the node that an environment had before its file wanted none, in a cluster that runs.
+
+    Its object goes too, since a simulated node may take its name.
+    """
+    node = local_node(session.workspace, environment)
+    if node.is_there:
+        session.say("removing the real node, which the environment does not have any more")
+        node.stop()  # its kubelet would come back
+        forget_node(session, session.cluster(environment).kubeconfig, node.names)
+        delete_node(session.workspace, environment)
+
+
+def delete_node(workspace: Workspace, environment: str) -> None:
+    """End and remove the node of an environment, if there is one, and what was made for it."""
+    local_node(workspace, environment).delete()
+    workspace.stand_ins(environment).unlink(missing_ok=True)
+
+
+def real_names(environment: Environment) -> tuple[str, ...]:
+    """The names of the real nodes that an environment asks for."""
+    return tuple(naming.node_name(pool.name, 0) for pool in environment.node_pools if pool.real)
+
+
+def forget_node(session: Session, kubeconfig: Path, names: Collection[str]) -> None:
+    """Delete the objects of nodes that do not run, so that their pods count as gone."""
+    if not names:
+        return
     kubectl = [str(session.toolbox.path("kubectl")), f"--kubeconfig={kubeconfig}"]
     subprocess.run(
-        [*kubectl, "delete", "node", *names, "--ignore-not-found"], capture_output=True, check=False
+        [*kubectl, "delete", "node", *sorted(names), "--ignore-not-found"],
+        capture_output=True,
+        check=False,
     )
 
 

@@ -12,9 +12,14 @@ from tokenworks.errors import OperationError
 from tokenworks.files import private_folder
 from tokenworks.local_cluster import LocalCluster, State
 from tokenworks.operations.certificates import ensure_certificate
-from tokenworks.operations.first_request import first_request, write_key_files
+from tokenworks.operations.first_request import (
+    askers,
+    first_request,
+    why_nobody_asks,
+    write_key_files,
+)
 from tokenworks.operations.given_secrets import refuse_missing_secrets
-from tokenworks.operations.node import Ready, join_node, make_ready
+from tokenworks.operations.node import Ready, join_node, leave_node, make_ready
 from tokenworks.operations.record import record_environment
 from tokenworks.operations.session import Session
 from tokenworks.operations.stacks import Changes
@@ -52,11 +57,14 @@ def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> BroughtUp
         for program, recording in record_environment(session.workspace, plan).items()
     }
     is_new = _ready_cluster(session, plan, planned, confirm)
-    if pool is not None and ready is not None:
-        join_node(session, plan, pool, ready)
+    if pool is None and plan.platform == "simulated":
+        leave_node(session, plan.environment)
     changes: dict[str, Changes] = {}
     for program in PROGRAMS[plan.platform]:
         stack = stack_name(plan.environment, program)
+        if program == "serving" and pool is not None and ready is not None:
+            # Not before: simulated nodes of an earlier file go with the cluster's program.
+            join_node(session, plan, pool, ready)
         if confirm is not None:
             _ask(session, stack, confirm)
         begun = time.monotonic()
@@ -72,8 +80,12 @@ def _request(session: Session, plan: Plan) -> str | None:
     if plan.real_pool is None:
         return None
     write_key_files(session, plan)
+    asker = next(iter(askers(plan)), None)
+    if asker is None:
+        session.say(f"there is no first request to show: {why_nobody_asks(plan)}")
+        return None
     port = session.cluster(plan.environment).ports()["gateway"]
-    return first_request(session.workspace, plan, port)
+    return first_request(session.workspace, plan, asker, port)
 
 
 def _make_node_ready(session: Session, environment: str) -> Ready:
