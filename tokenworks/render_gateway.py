@@ -85,7 +85,7 @@ def gateway_files(
         "alive_path": ALIVE_PATH,
         "network_seconds": NETWORK_SECONDS,
         "drain_minimum_seconds": min(DRAIN_MINIMUM_SECONDS, plan.drain_seconds.value),
-        "stats_tags": ("tenant", "model", "kind", "status", "route", "by"),
+        "stats_tags": ("tenant", "model", "kind", "status", "route", "by", "error_code"),
         "first_token_buckets_ms": FIRST_TOKEN_BUCKETS_MS,
         "replies": render("gateway/replies.yaml.j2").rstrip(),
         **_listener_values(plan),
