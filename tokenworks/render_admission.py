@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from tokenworks.plan.gateway_budgets import Ways, leads_elsewhere, longest_known
 from tokenworks.plan.gateway_types import Budget, GatewayPlan, TenantPlan
 from tokenworks.render_routes import label
 from tokenworks.templating import render
@@ -39,6 +40,13 @@ BODY_HEADERS: Final = (
 )
 """Members of a request that decide something, and the header that each is read into."""
 
+_LONGER_THAN_ANY: Final = 1 << 31
+"""Tokens of a sequence whose length is not known, since a managed API may answer."""
+
+HARMLESS_CLASSES: Final = ("internal", "public")
+"""Values of ``x-data-class``, in small letters, with which a request may go to a managed API. Every
+other keeps it here, whatever it means: ``confidential`` as well as a misspelt ``restricted``."""
+
 _LIMITS: Final = ("max_tokens", "max_completion_tokens")
 """Members by which a caller limits its answer. Engines know the first on every path; the second is
 another name for it, of chats alone (``tensorrt_llm/serve/openai_protocol.py``)."""
@@ -73,19 +81,31 @@ def admission_file(plan: GatewayPlan, body_edits: str) -> str:
         limit_headers=[(name, member) for name, member in BODY_HEADERS if member in _LIMITS],
         invalid_body=INVALID_BODY,
         tenants=tenants,
-        models=[
-            {
-                "model": model.model,
-                "label": label(model.model),
-                "longest_tokens": model.longest_tokens,
-                "default_tokens": model.default_tokens,
-            }
-            for model in plan.models
-        ],
+        models=_models(plan),
         restricted_tenants=[tenant.name for tenant in plan.tenants if tenant.restricted],
+        harmless_classes=HARMLESS_CLASSES,
         bytes_per_token=BYTES_PER_TOKEN,
     )
     return render("gateway/admission.yaml.j2", source=source)
+
+
+def _models(plan: GatewayPlan) -> list[dict[str, Any]]:
+    """What a request for each model reserves at most, wherever its routes lead."""
+    ways = Ways(models=plan.models, apis=plan.apis, routes=plan.routes)
+    views = []
+    for model in plan.models:
+        places = ways.of(model.model)
+        longest = longest_known(places)
+        views.append(
+            {
+                "model": model.model,
+                "label": label(model.model),
+                "longest_tokens": longest,
+                "most_tokens": _LONGER_THAN_ANY if leads_elsewhere(places) else longest,
+                "default_tokens": model.default_tokens,
+            }
+        )
+    return views
 
 
 def _budget_part(plan: GatewayPlan) -> str:

@@ -89,7 +89,7 @@ def gateway_files(
         "most_heap_bytes": (plan.memory_mib.value - NOT_HEAP_MIB) * 2**20,
         "network_seconds": NETWORK_SECONDS,
         "drain_minimum_seconds": min(DRAIN_MINIMUM_SECONDS, plan.drain_seconds.value),
-        "stats_tags": ("tenant", "model", "kind", "status", "route", "by"),
+        "stats_tags": ("tenant", "model", "kind", "status", "route", "by", "error_code"),
         "first_token_buckets_ms": FIRST_TOKEN_BUCKETS_MS,
         "replies": render("gateway/replies.yaml.j2").rstrip(),
         **_listener_values(plan),

@@ -52,6 +52,11 @@ def label(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", text)
 
 
+def route_label(name: str) -> str:
+    """A route's name as a part of a metric's."""
+    return re.sub(r"[^A-Za-z0-9_/-]", "_", name)
+
+
 def cluster_name(step: Step) -> str:
     """The cluster that a request for this step is given to."""
     if step.kind == "model" and not step.rewrites:
@@ -193,7 +198,11 @@ def _answers(model: str, text: str) -> Iterator[dict[str, Any]]:
         base = {"id": "fallback", "object": kind, "created": 0, "model": model}
         streamed = {**base, "object": f"{kind}.chunk" if part else kind}
         choice = {"index": 0, "finish_reason": "stop"}
-        events = [{**streamed, "choices": [{**choice, **piece}]}]
+        events = [
+            {**streamed, "choices": [{**choice, **piece}]},
+            # Nothing was used, so what was reserved for it is given back.
+            {**streamed, "choices": [], "usage": usage},
+        ]
         body = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
         yield _answer(path, [_STREAMED], "text/event-stream", body)
         body = json.dumps({**base, "choices": [{**choice, **full}], "usage": usage})
@@ -284,7 +293,7 @@ def _route_view(route: GatewayRoute) -> dict[str, Any]:
     chained = steps > 1
     return {
         "name": route.name,
-        "model": route.model,
+        "label": route_label(route.name),
         "headers": _matchers(route),
         "targets": [
             {"cluster": _target_cluster(target.steps), "weight": target.weight}

@@ -73,6 +73,23 @@ class BudgetService:
             self.supervisor.stop_all()
 
 
+def limits(port: int, most: int) -> RateLimitPlan:
+    """How a gateway reaches a service that a test brings itself, or that is not there."""
+    image = Image(repository="none", tag="none", digest="none")
+    return RateLimitPlan(
+        image=image,
+        store_image=image,
+        replicas=decided(1),
+        host=LOOPBACK,
+        port=port,
+        store_host=LOOPBACK,
+        store_port=free_port(),
+        max_questions=decided(most),
+        timeout_milliseconds=decided(20_000),
+        down_seconds=decided(60),
+    )
+
+
 def budget_service(toolbox: Toolbox, folder: Path) -> BudgetService:
     """A service that is not started yet."""
     names = ("store", "rate-limit-http", "rate-limit-grpc", "rate-limit-debug")

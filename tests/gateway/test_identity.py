@@ -134,8 +134,11 @@ def test_any_other_token_opens_nothing(
 def test_a_token_of_an_unknown_tenant_opens_nothing(
     trusting: Gateway, engine: SimulatedEngine
 ) -> None:
-    reply = trusting.post(BODY, key=PROVIDER.token(tenant="stranger"))
-    assert refusal(reply) == (403, "model_not_allowed")
+    token = PROVIDER.token(tenant="stranger")
+    assert refusal(trusting.post(BODY, key=token)) == (403, "model_not_allowed")
+    headers = {"authorization": f"Bearer {token}"}
+    listed = trusting.request("GET", "/v1/models", None, headers)
+    assert refusal(listed) == (403, "model_not_allowed")
     assert engine.received == []
 
 

@@ -118,10 +118,11 @@ def test_more_requests_than_a_model_may_hold_are_refused_at_once(
     for reply, seconds in refused:
         assert refusal(reply) == (429, "queue_full")
         assert reply.headers["retry-after"] == "2"
+        assert "x-llm-refusal" not in reply.headers
         assert seconds < 0.9
     assert gateway.post({"model": "narrow"}).status == 200
     text = gateway.plain("GET", "/stats/prometheus").body.decode()
-    wanted = '_gateway_refusals{status="429",route="model/narrow"} '
+    wanted = '_gateway_refusals{status="429",route="model/narrow",error_code="queue_full"} '
     (counted,) = [line for line in text.splitlines() if wanted in line]
     assert float(counted.split()[-1]) >= len(refused)
 

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tokenworks.plan.gateway_types import RateLimitPlan, TenantPlan
-from tokenworks.plan.types import Image
+from tokenworks.plan.gateway_types import TenantPlan
 
-from .budgets import budget, early_in_a_minute, failures
+from .budgets import budget, early_in_a_minute, failures, limits
 from .engine import SimulatedEngine
-from .harness import decided, engines_of, free_port, plan_for, running, until
+from .harness import decided, engines_of, plan_for, running, until
 from .simulated import LOOPBACK
 
 pytestmark = pytest.mark.envoy
@@ -78,22 +77,6 @@ def serving() -> Iterator[HeldService]:
             service.released.set()
             server.shutdown()
             thread.join(10)
-
-
-def limits(port: int, most: int) -> RateLimitPlan:
-    image = Image(repository="none", tag="none", digest="none")
-    return RateLimitPlan(
-        image=image,
-        store_image=image,
-        replicas=decided(1),
-        host=LOOPBACK,
-        port=port,
-        store_host=LOOPBACK,
-        store_port=free_port(),
-        max_questions=decided(most),
-        timeout_milliseconds=decided(20_000),
-        down_seconds=decided(60),
-    )
 
 
 @pytest.mark.parametrize("most", [CALLERS, 4])

@@ -17,7 +17,7 @@ from tokenworks.naming import (
     engine_host,
     gateway_host,
 )
-from tokenworks.plan.gateway_budgets import tenant_plan
+from tokenworks.plan.gateway_budgets import Ways, tenant_plan
 from tokenworks.plan.gateway_images import ENVOY, RATE_LIMIT, STORE
 from tokenworks.plan.gateway_routes import gateway_routes, static_answers
 from tokenworks.plan.gateway_types import (
@@ -107,6 +107,11 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, i
     body_bytes = BODY_OVERHEAD_BYTES + BYTES_PER_TOKEN * longest
     requests = sum(admitted.values())
     engines = tuple(_engines(model, admitted[model.name]) for model in models)
+    ways = Ways(
+        models=engines,
+        apis=_apis(section),
+        routes=gateway_routes(section, tuple(model.name for model in models)),
+    )
     return GatewayPlan(
         hostname=section.hostname,
         image=ENVOY.locked(lock),
@@ -114,22 +119,22 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, i
         issuer=_issuer(section),
         replicas=Decided(section.replicas, "asked for; two survive the loss of a node"),
         models=engines,
-        apis=_apis(section),
+        apis=ways.apis,
         answers=static_answers(section),
-        routes=gateway_routes(section, tuple(model.name for model in models)),
+        routes=ways.routes,
         rate_limit=_rate_limit(section, lock, requests),
-        **_callers(loaded, engines),
+        **_callers(loaded, ways),
         **_limits(section, longest, body_bytes, requests),
         **_process(section, body_bytes, requests),
     )
 
 
-def _callers(loaded: LoadedEnvironment, engines: tuple[ModelEngines, ...]) -> _Callers:
+def _callers(loaded: LoadedEnvironment, ways: Ways) -> _Callers:
     section = loaded.environment.gateway
     counters = section.replicas * WORKERS
     return {
         "tenants": tuple(
-            tenant_plan(tenant, engines, counters=counters, replicas=section.replicas)
+            tenant_plan(tenant, ways, counters=counters, replicas=section.replicas)
             for tenant in section.tenants
         ),
         "jwt": _jwt(loaded),

@@ -113,13 +113,14 @@ class Budget:
     """What a tenant may use in a minute, over all gateways, and how far that can be exceeded.
 
     ``quantum`` is what one gateway process takes from the budget ahead of need; ``share`` is what
-    it may use in a minute when the rate-limit service cannot be asked.
+    it may use in a minute when the rate-limit service cannot be asked. ``overshoot`` is None where
+    a managed API may answer, since nothing says how long its answers can be.
     """
 
     per_minute: int
     quantum: Decided[int]
     share: Decided[int]
-    overshoot: Decided[int]
+    overshoot: Decided[int | None]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,7 @@ def _budget(kind: str, budget: Budget) -> tuple[str, ...]:
         "",
         f"{budget.per_minute:,} {kind}",
         f"{budget.share.value:,} each",
-        f"{over.value:,} at most",
+        "not known" if over.value is None else f"{over.value:,} at most",
         over.because,
     )
 

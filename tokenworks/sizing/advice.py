@@ -220,13 +220,16 @@ def too_few_replicas(key: str, *, replicas: int, needed: int, because: str) -> A
     )
 
 
-def loose_budget(key: str, *, per_minute: int, overshoot: int, because: str) -> Advice | None:
+def loose_budget(
+    key: str, *, per_minute: int, overshoot: int | None, because: str
+) -> Advice | None:
     """A budget of tokens that requests without a stated limit can exceed by more than itself."""
-    if overshoot <= per_minute:
+    if overshoot is not None and overshoot <= per_minute:
         return None
+    beyond = "any number of" if overshoot is None else f"up to {overshoot:,}"
     return Advice(
         key=key,
-        finding=f"up to {overshoot:,} tokens beyond the {per_minute:,} of a minute can be used by "
+        finding=f"{beyond} tokens beyond the {per_minute:,} of a minute can be used by "
         f"callers who state no limit ({because})",
         remedy="have callers send max_tokens, which is then reserved, or let the tenant use models "
         "with a smaller max_model_len_tokens only",
