@@ -303,8 +303,10 @@ def hosts_prepare(
     from tokenworks.hosts.operate import check_pool, prepare_pool
 
     if not yes and not explain:
-        _on_hosts(environment, "check", check_pool, as_json=False, explain=False)
-        if not typer.confirm("Do this?"):
+        # A machine that is unwell keeps no other from its turn; without it people go on as well.
+        bad = _show_hosts(environment, "check", check_pool, as_json=False, explain=False)
+        others = "Some machines cannot be prepared as they are. Prepare the others?"
+        if not typer.confirm(others if bad else "Do this?"):
             raise typer.Exit(1)
     _on_hosts(environment, "prepare", prepare_pool, as_json=as_json, explain=explain)
 
@@ -321,6 +323,14 @@ def hosts_verify(
 
 def _on_hosts(environment: str, verb: str, operation: Any, *, as_json: bool, explain: bool) -> None:
     """Run an operation on the machines, show what became of each, and leave if one is unwell."""
+    if code := _show_hosts(environment, verb, operation, as_json=as_json, explain=explain):
+        raise typer.Exit(code)
+
+
+def _show_hosts(
+    environment: str, verb: str, operation: Any, *, as_json: bool, explain: bool
+) -> int:
+    """Run an operation on the machines and show what became of each; return the exit code."""
     from tokenworks.operations import hosts
     from tokenworks.report.hosts import observed_table, pool_table
     from tokenworks.show import to_data
@@ -329,7 +339,7 @@ def _on_hosts(environment: str, verb: str, operation: Any, *, as_json: bool, exp
     with errors():
         if explain:
             _say(hosts.by_hand(workspace, environment, f"{verb}.yml"))
-            return
+            return 0
         pools = hosts.pools_of(workspace, environment)
         reports = hosts.run_on_pools(pools, operation, verb, Console(stderr=True))
         if as_json:
@@ -337,8 +347,7 @@ def _on_hosts(environment: str, verb: str, operation: Any, *, as_json: bool, exp
         for report in () if as_json else reports:
             out().print(pool_table(report))
             out().print(observed_table(report))
-        if code := hosts.exit_code(reports, pools):
-            raise typer.Exit(code)
+        return hosts.exit_code(reports, pools)
 
 
 def _exit_by(results: list[bool | None]) -> None:

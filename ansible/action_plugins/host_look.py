@@ -2,8 +2,10 @@
 
 With ``expect: plan`` the facts ``host_now``, ``host_changes``, ``host_texts`` and ``host_refused``
 are set, and the task fails where something speaks against a run. With ``expect: lock`` it fails
-where the host is not as locked; ``role`` asks only for what is one role's business. The result's
-key ``tokenworks`` is what callers keep.
+where the host is not as locked; ``role`` asks only for what is one role's business. ``node`` is the
+host's node as the API server has it, empty where it has none; its labels belong to both. With
+``expect: idle`` it fails where something computes on the GPUs, in pods as well if ``pods`` says so.
+The result's key ``tokenworks`` is what callers keep.
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ from ansible.plugins.action import ActionBase
 from pydantic import ValidationError
 
 from tokenworks.errors import TokenworksError
-from tokenworks.hosts.judged import Judged, read_wanted
+from tokenworks.hosts.judged import Judged, node_labels_of, read_wanted
+from tokenworks.hosts.preflight import gpu_work
 from tokenworks.hosts.state import HostState
 
 
 class ActionModule(ActionBase):
     """The action."""
 
-    _VALID_ARGS = frozenset({"expect", "role"})
+    _VALID_ARGS = frozenset({"expect", "role", "node", "pods"})
     TRANSFERS_FILES = False
 
     def run(
@@ -41,7 +44,11 @@ class ActionModule(ActionBase):
             )
             if read.get("failed") or "state" not in read:
                 return {**read, "failed": True}
-            judged = Judged(wanted=wanted, state=HostState.model_validate(read["state"]))
+            labels = node_labels_of(given.get("node") or {})
+            state = HostState.model_validate(read["state"])
+            judged = Judged(wanted=wanted, state=state, node_labels=labels)
+            if given.get("expect") == "idle":
+                return _idle(judged, pods=bool(given.get("pods")))
             if given.get("expect") == "plan":
                 return _planned(judged, read["state"], drains=bool(variables["host_kubeconfig"]))
             return _verified(judged, given.get("role"))
@@ -61,6 +68,18 @@ def _planned(judged: Judged, state: dict[str, Any], *, drains: bool) -> dict[str
     kept = {"changes": judged.changes, "observed": judged.observed, "refused": messages}
     result = {"changed": False, "ansible_facts": facts, "tokenworks": kept}
     return {**result, "failed": True, "msg": "\n".join(messages)} if messages else result
+
+
+def _idle(judged: Judged, *, pods: bool) -> dict[str, Any]:
+    work = gpu_work(judged.state, pods=pods)
+    if not work:
+        return {"changed": False}
+    message = (
+        f"{', '.join(work)} still computes on the GPUs of the drained node, and this run would "
+        "stop it. Nothing on the host was changed. Stop these processes, then run again; to give "
+        "up, run: kubectl uncordon"
+    )
+    return {"changed": False, "failed": True, "msg": message}
 
 
 def _verified(judged: Judged, role: str | None) -> dict[str, Any]:

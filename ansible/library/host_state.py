@@ -51,6 +51,7 @@ def read(host, files=(), packages=()):
     """Return the fields of HostState."""
     present, half, held = host_base.dpkg(host, set(packages))
     modules = host.text("proc/modules") or ""
+    users = host_gpu.gpu_users(host)
     return {
         "os": host_base.operating_system(host),
         "architecture": host_base.architecture(),
@@ -65,6 +66,7 @@ def read(host, files=(), packages=()):
         "apt_sources": host_base.apt_sources(host),
         "candidates": host_base.candidates(host, packages),
         "upgrade_blacklist": host_base.upgrade_blacklist(host),
+        "automatic_updates": host_base.automatic_updates(host),
         "package_manager_busy": host_base.lock_holder(host),
         "files": {path: host_base.digest(host, path) for path in files},
         "owed": host_base.owed(host),
@@ -79,7 +81,8 @@ def read(host, files=(), packages=()):
         "secure_boot": host_base.secure_boot(host),
         "module_key_enrolled": host_base.module_key_enrolled(host),
         "reboot_required": os.path.exists(host.path("run/reboot-required")),
-        "gpu_users": host_gpu.gpu_users(host),
+        "gpu_users": users,
+        "gpu_users_in_pods": host_gpu.in_pods(host, users),
         "device_nodes": host.names("dev/nvidia*"),
         "services": host_gpu.units(host, "ActiveState"),
         "enabled": host_gpu.enabled(host),

@@ -20,6 +20,8 @@ SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e09
 DKMS_KEY = "/var/lib/dkms/mok.pub"
 OWED = "var/lib/tokenworks/owed.json"
 GATE_RESULT = "run/tokenworks/gate.json"
+# For whatever only reads; nvidia-smi hangs where a GPU does.
+PROGRAM_SECONDS = 120
 BY_BOOT = (
     "reload_units",
     "reboot",
@@ -30,15 +32,15 @@ BY_BOOT = (
 )
 
 
-def run_program(*command):
-    """Return (exit status, output) of a program; None where there is no such program."""
+def run_program(*command, seconds=PROGRAM_SECONDS):
+    """Return (exit status, output) of a program; None where there is none or it takes longer."""
     environment = dict(os.environ, LC_ALL="C.UTF-8")
     try:
         done = subprocess.run(
             command,
             capture_output=True,
             env=environment,
-            timeout=120,
+            timeout=seconds,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -250,6 +252,15 @@ def upgrade_blacklist(host):
     if said is None:
         return None
     return re.findall(r'Package-Blacklist:: "([^"]*)";', said)
+
+
+def automatic_updates(host):
+    """Return whether apt's own timers act, after all files are merged; None if unknown."""
+    said = host.asked("apt-config", "dump", "APT::Periodic::Enable")
+    if said is None:
+        return None
+    # apt.systemd.daily acts unless it is 0.
+    return re.search(r'^APT::Periodic::Enable "0";', said, re.MULTILINE) is None
 
 
 # --- Files ----------------------------------------------------------------------------------------

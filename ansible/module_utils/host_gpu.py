@@ -8,6 +8,7 @@ import os
 import re
 
 NVIDIA = "0x10de"
+ACS_CAPABILITY = 0x000D
 PROC_DRIVER = "proc/driver/nvidia/version"
 UNITS = (
     "containerd.service",
@@ -34,6 +35,18 @@ def pci(host, class_prefix):
         if of_class and host.word(path + "/vendor") == NVIDIA:
             found[os.path.basename(path)] = host.word(path + "/device")
     return found
+
+
+def acs_control(configuration):
+    """Return the ACS control bits of a device's configuration space; 0 where it has none."""
+    at, seen = 0x100, set()
+    while at and at + 8 <= len(configuration) and at not in seen:
+        seen.add(at)
+        header = int.from_bytes(configuration[at : at + 4], "little")
+        if header & 0xFFFF == ACS_CAPABILITY:
+            return int.from_bytes(configuration[at + 6 : at + 8], "little") & 0x1D
+        at = header >> 20
+    return 0
 
 
 def loaded_driver(host):
@@ -80,6 +93,12 @@ def gpu_users(host):
             pid = link.split("/")[-3]
             users.add("{} ({})".format(host.word(f"proc/{pid}/comm") or "process", pid))
     return sorted(users)
+
+
+def in_pods(host, users):
+    """Return those processes, of such as "name (pid)", whose control group is a pod's."""
+    pids = {user: user.rsplit("(", 1)[1].rstrip(")") for user in users}
+    return [user for user, pid in pids.items() if "kubepods" in host.word(f"proc/{pid}/cgroup")]
 
 
 def libraries(host):
@@ -157,6 +176,20 @@ def cdi_names(host):
                 r"""^\s+(?:- )?"?name"?: *["']?([^"',\s]+)""", text, re.MULTILINE
             )
     return found
+
+
+def cdi_wanted(listed):
+    """Return the names that a specification must have: of GPUs, or of the parts of one."""
+    gpus, instances, gpu = set(), set(), None
+    for line in listed.splitlines():
+        found = re.match(r"GPU (\d+):|\s+MIG .*Device\s+(\d+):", line)
+        if found and found.group(1):
+            gpu = found.group(1)
+            gpus.add(gpu)
+        elif found:
+            instances.add(gpu + ":" + found.group(2))
+    divided = {name.split(":")[0] for name in instances}
+    return (gpus - divided) | instances | {"all"}
 
 
 def units(host, field):

@@ -11,7 +11,14 @@ import re
 
 import host_gpu
 
-ACS_CAPABILITY = 0x000D
+# What nvidia-smi says where a GPU has no such thing, such as ECC on a GeForce.
+NOT_THERE = {"N/A", "[N/A]"}
+# `dcgmi diag -r 3` takes about a quarter of an hour (DCGM's documentation). Together with the next
+# two it leaves room for everything else within the gate's unit.
+DIAGNOSTIC_SECONDS = 1080
+NCCL_SECONDS = 300
+# Joining the fabric takes GPUs a while after the fabric manager has started.
+FABRIC_LOOKS, FABRIC_PAUSE_SECONDS = 24, 5
 PASSED, FAILED, BROKE, SKIPPED = "passed", "failed", "broke", "skipped"
 
 
@@ -63,7 +70,7 @@ def driver(gate):
         measured["kernel"] == gate.expect["kernel"]
         and measured["module"] == wanted
         and measured["loaded"] in loaded
-        and all(version == wanted for version in measured["libraries"])
+        and list(measured["libraries"]) == [wanted]
     )
     expected = {"kernel": gate.expect["kernel"], "driver": wanted}
     return finding(good, measured, expected, "run: tokenworks hosts prepare")
@@ -95,6 +102,8 @@ def fabric_manager(gate):
 def xid(gate):
     """The kernel has logged no error of a GPU since it started."""
     log = gate.said("journalctl", "--dmesg", "--boot", "--no-pager", "--output=cat")
+    if log.strip() in ("", "-- No entries --"):
+        raise BrokeError("journalctl has nothing from the kernel since it started")
     numbers = [int(n) for n in re.findall(r"NVRM: Xid \([^)]*\): (\d+)", log)]
     grave = sorted(set(numbers) - set(gate.limits["harmless_xids"]))
     remedy = (
@@ -106,7 +115,8 @@ def xid(gate):
 def row_remap(gate):
     """No row of memory waits to be remapped, and none could not be."""
     rows = gate.rows("--query-remapped-rows=remapped_rows.pending,remapped_rows.failure")
-    bad = [row for row in rows if not set(row) <= {"0", "No", "[N/A]", "N/A"}]
+    known("remapped rows", rows, lambda word: word.isdigit() or word in ("No", "Yes"))
+    bad = [row for row in rows if not set(row) <= {"0", "No"} | NOT_THERE]
     remedy = "pending: reset the GPU or reboot; failure: replace the GPU"
     return finding(not bad, bad, [], remedy)
 
@@ -114,10 +124,19 @@ def row_remap(gate):
 def ecc(gate):
     """Uncorrected memory errors since boot stay within the limit."""
     rows = gate.rows("--query-gpu=ecc.errors.uncorrected.volatile.total")
+    known("memory errors", rows, str.isdigit)
     counts = [int(row[0]) for row in rows if row[0].isdigit()]
     limit = gate.limits["max_uncorrected_ecc"]
     good = all(count <= limit for count in counts)
     return finding(good, counts, {"at most": limit}, "reset the GPU; if they return, replace it")
+
+
+def known(what, rows, readable):
+    """Raise where a GPU says neither what can be read nor that it has no such thing."""
+    words = {word for row in rows for word in row}
+    strange = sorted(word for word in words - NOT_THERE if not readable(word))
+    if strange:
+        raise BrokeError(f"nvidia-smi says {', '.join(strange)} of {what}; see: nvidia-smi -q")
 
 
 def pcie_width(gate):
@@ -129,11 +148,28 @@ def pcie_width(gate):
         now, most = (
             gate.host.word(path + "/" + n) for n in ("current_link_width", "max_link_width")
         )
-        if not now or not most:
-            raise BrokeError(f"the kernel tells no link width of {os.path.basename(path)}")
+        if not (now.isdigit() and most.isdigit() and int(most)):
+            name = os.path.basename(path)
+            raise BrokeError(
+                f"the kernel tells no link width of {name}; where a virtual machine has none, set "
+                "gate.pcie_full_width: false"
+            )
         if now != most:
             narrow[os.path.basename(path)] = {"lanes": now, "possible": most}
     return finding(not narrow, narrow, {}, "seat the card anew; check riser, slot and firmware")
+
+
+def pcie_generation(gate):
+    """Each GPU can have the PCIe generation that it must; what it uses at rest is lower."""
+    least = gate.limits["pcie_min_generation"]
+    if least is None:
+        raise SkipError("gate.pcie_min_generation names none")
+    said = [row[0] for row in gate.rows("--query-gpu=pcie.link.gen.max")]
+    if not all(map(str.isdigit, said)):
+        raise BrokeError(f"nvidia-smi says {', '.join(said)} of PCIe generations")
+    good = all(int(generation) >= least for generation in said)
+    remedy = "look at the firmware's setting of the slot, and at riser and seat of the card"
+    return finding(good, said, {"at least": least}, remedy)
 
 
 def acs(gate):
@@ -143,29 +179,22 @@ def acs(gate):
     on = []
     for path in sorted(glob.glob(gate.host.path("sys/bus/pci/devices/*/config"))):
         with open(path, "rb") as file:
-            if acs_control(file.read()):
+            if host_gpu.acs_control(file.read()):
                 on.append(path.split("/")[-2])
     return finding(not on, on, [], "turn ACS off in the firmware, or with setpci at boot")
 
 
-def acs_control(configuration):
-    """Return the ACS control bits of a device's configuration space; 0 where it has none."""
-    at, seen = 0x100, set()
-    while at and at + 8 <= len(configuration) and at not in seen:
-        seen.add(at)
-        header = int.from_bytes(configuration[at : at + 4], "little")
-        if header & 0xFFFF == ACS_CAPABILITY:
-            return int.from_bytes(configuration[at + 6 : at + 8], "little") & 0x1D
-        at = header >> 20
-    return 0
-
-
 def aer(gate):
     """The bus has reported no fatal error of a GPU."""
+    counted = {path: gate.host.word(path + "/aer_dev_fatal") for path in gate.gpu_devices()}
+    if not any(counted.values()):
+        raise SkipError("the kernel counts no errors of the bus here, as in a virtual machine")
     fatal = {}
-    for path in gate.gpu_devices():
-        said = re.search(r"TOTAL_ERR_FATAL (\d+)", gate.host.word(path + "/aer_dev_fatal"))
-        if said and int(said.group(1)):
+    for path, text in counted.items():
+        said = re.search(r"TOTAL_ERR_FATAL (\d+)", text)
+        if not said:
+            raise BrokeError(f"the kernel counts no errors of {os.path.basename(path)} alone")
+        if int(said.group(1)):
             fatal[os.path.basename(path)] = int(said.group(1))
     return finding(not fatal, fatal, {}, "seat the card anew; if they return, replace it")
 
@@ -177,21 +206,35 @@ def fabric_state(gate):
     """Every GPU has joined the NVLink fabric."""
     if not gate.state["nvswitches"]:
         raise SkipError("there is no NVSwitch")
-    states = [row[0] for row in gate.rows("--query-gpu=fabric.state")]
-    good = bool(states) and all(state == "Completed" for state in states)
+    for _ in range(FABRIC_LOOKS):
+        states = [row[0] for row in gate.rows("--query-gpu=fabric.state")]
+        if "In Progress" not in states:
+            break
+        gate.pause(FABRIC_PAUSE_SECONDS)
+    good = all(state == "Completed" for state in states)
     return finding(good, states, "Completed", "see: journalctl -u nvidia-fabricmanager")
 
 
 def nvlinks(gate):
-    """No NVLink is inactive where there are NVSwitches."""
-    if not gate.state["nvswitches"]:
-        raise SkipError("there is no NVSwitch")
+    """Each GPU has its NVLinks, all active and none slow."""
+    wanted, least = gate.limits["nvlinks_per_gpu"], gate.limits["nvlink_min_gb_per_second"]
+    if not gate.state["nvswitches"] and wanted is None:
+        raise SkipError("there is no NVSwitch, and gate.nvlinks_per_gpu names none")
     said = gate.said("nvidia-smi", "nvlink", "--status")
-    links = re.findall(r"Link \d+: (.+)", said)
-    inactive = sum("inactive" in link for link in links)
-    good = bool(links) and not inactive
-    measured = {"links": len(links), "inactive": inactive}
-    return finding(good, measured, {"inactive": 0}, "reset all GPUs at once; check the baseboard")
+    gpus = re.split(r"^GPU \d+:", said, flags=re.MULTILINE)[1:]
+    links = [re.findall(r"Link \d+: (.*\S)", gpu) for gpu in gpus]
+    speeds = [link for gpu in links for link in gpu]
+    strange = [s for s in speeds if not re.fullmatch(r"\d+(\.\d+)? GB/s|<inactive>", s)]
+    if strange:
+        raise BrokeError(f"nvidia-smi says {strange[0]} of an NVLink; see: nvidia-smi nvlink -e")
+    inactive = speeds.count("<inactive>")
+    slow = sum(float(s.split()[0]) < (least or 0) for s in speeds if s != "<inactive>")
+    counts = [len(gpu) for gpu in links]
+    whole = all(count == wanted if wanted else count for count in counts)
+    good = len(links) == gate.state["gpus"] and whole and not inactive and not slow
+    measured = {"links": counts, "inactive": inactive, "slow": slow}
+    expected = {"links": wanted, "inactive": 0, "slow": 0}
+    return finding(good, measured, expected, "reset all GPUs at once; check the baseboard")
 
 
 # --- Runtime --------------------------------------------------------------------------------------
@@ -208,7 +251,7 @@ def device_nodes(gate):
 def cdi(gate):
     """A CDI specification names each GPU or its MIG instances, and none that is gone."""
     listed = gate.said("nvidia-smi", "-L")
-    wanted, known = cdi_wanted(listed), set(re.findall(r"UUID: ([\w-]+)", listed))
+    wanted, known = host_gpu.cdi_wanted(listed), set(re.findall(r"UUID: ([\w-]+)", listed))
     names = {name for each in host_gpu.cdi_names(gate.host).values() for name in each}
     instances = {name for name in names if re.fullmatch(r"\d+:\d+", name)}
     identities = {name for name in names if name.startswith(("GPU-", "MIG-"))}
@@ -216,20 +259,6 @@ def cdi(gate):
     measured = {"missing": sorted(wanted - names), "gone": sorted(gone)}
     remedy = "run: systemctl restart nvidia-cdi-refresh"
     return finding(not any(measured.values()), measured, {"missing": [], "gone": []}, remedy)
-
-
-def cdi_wanted(listed):
-    """Return the names that a specification must have: of GPUs, or of the parts of one."""
-    gpus, instances, gpu = set(), set(), None
-    for line in listed.splitlines():
-        found = re.match(r"GPU (\d+):|\s+MIG .*Device\s+(\d+):", line)
-        if found and found.group(1):
-            gpu = found.group(1)
-            gpus.add(gpu)
-        elif found:
-            instances.add(gpu + ":" + found.group(2))
-    divided = {name.split(":")[0] for name in instances}
-    return (gpus - divided) | instances | {"all"}
 
 
 def containerd(gate):
@@ -272,16 +301,30 @@ def dcgm(gate):
     level = gate.limits["dcgm_level"]
     if not level:
         raise SkipError("gate.dcgm_level is 0")
-    answer = gate.host.run("dcgmi", "diag", "-r", str(level), "--json")
+    command = ("dcgmi", "diag", "-r", str(level), "--json")
+    answer = gate.host.run(*command, seconds=DIAGNOSTIC_SECONDS)
     try:
         report = json.loads(answer[1]) if answer else None
     except ValueError:
         report = None
-    results = list(statuses(report))
+    results = [(name, status.lower()) for name, status in statuses(report)]
     if not results:
-        raise BrokeError("dcgmi gave no report; is datacenter-gpu-manager installed and running?")
-    failed = sorted({name for name, status in results if status.lower().startswith("fail")})
+        raise BrokeError(
+            f"dcgmi gave no report in {DIAGNOSTIC_SECONDS} s; is datacenter-gpu-manager installed "
+            "and running?"
+        )
+    failed = sorted({name for name, status in results if status.startswith("fail")})
+    if not failed:
+        diagnosed(answer[0], results)
     return finding(not failed, failed, [], f"run and heed: dcgmi diag -r {level}")
+
+
+def diagnosed(exit_status, results):
+    """Raise where a diagnostic without a failure does not say that all is well either."""
+    said = sorted({status for _, status in results})
+    unknown = [s for s in said if s not in ("pass", "skip", "skipped", "warn", "not run")]
+    if exit_status != 0 or unknown or "pass" not in said:
+        raise BrokeError(f"dcgmi ended with {exit_status} and says no more than {', '.join(said)}")
 
 
 def statuses(report, name=""):
@@ -304,7 +347,8 @@ def nccl(gate):
         raise SkipError("gate.nccl_test names no program")
     if gate.state["gpus"] < 2:
         raise SkipError("there are no two GPUs")
-    said = gate.said(program, "-b", "256M", "-e", "256M", "-g", str(gate.state["gpus"]))
+    task = ("-b", "256M", "-e", "256M", "-g", str(gate.state["gpus"]))
+    said = gate.said(program, *task, seconds=NCCL_SECONDS)
     found = re.search(r"Avg bus bandwidth\s*:\s*([\d.]+)", said)
     if not found:
         raise BrokeError(f"{program} printed no bandwidth")
@@ -322,6 +366,7 @@ CHECKS = (
     ("memory", row_remap),
     ("memory", ecc),
     ("bus", pcie_width),
+    ("bus", pcie_generation),
     ("bus", acs),
     ("bus", aer),
     ("fabric", fabric_state),

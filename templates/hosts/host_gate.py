@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -28,27 +29,32 @@ class Gate:
     With ``builder`` the host becomes an image, and its own GPUs, if it has any, do not count.
     """
 
-    def __init__(self, host, expect, builder=False):
+    def __init__(self, host, expect, builder=False, pause=time.sleep):
         self.host = host
+        self.pause = pause
         self.expect = expect
         self.builder = builder
         self.limits = expect["gate"]
         self.state = host_state.read(host, packages=list(expect["packages"]))
 
-    def said(self, *command):
+    def said(self, *command, seconds=host_base.PROGRAM_SECONDS):
         """Return a program's output; that it is missing or fails is no finding about GPUs."""
-        answer = self.host.run(*command)
+        answer = self.host.run(*command, seconds=seconds)
         if answer is None:
-            raise BrokeError(f"{command[0]} did not run: it is missing or hangs")
+            raise BrokeError(f"{command[0]} did not run: it is missing, or takes over {seconds} s")
         if answer[0] != 0:
             tail = answer[1].strip().splitlines()[-1:] or ["nothing"]
             raise BrokeError(f"{command[0]} ended with {answer[0]}: {tail[0]}")
         return answer[1]
 
     def rows(self, *query):
-        """Return what nvidia-smi says of each GPU, as lists of words."""
+        """Return what nvidia-smi says of each GPU, as lists of words: one list for each GPU."""
         lines = self.said("nvidia-smi", *query, "--format=csv,noheader,nounits").splitlines()
-        return [[word.strip() for word in line.split(",")] for line in lines if line.strip()]
+        rows = [[word.strip() for word in line.split(",")] for line in lines if line.strip()]
+        if len(rows) != self.state["gpus"]:
+            there = self.state["gpus"]
+            raise BrokeError(f"nvidia-smi {query[0]} tells of {len(rows)} GPUs, {there} are there")
+        return rows
 
     def gpu_devices(self):
         """Return the folders of the GPUs below /sys."""

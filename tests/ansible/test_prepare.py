@@ -71,6 +71,15 @@ def test_an_upgrade_within_a_branch_is_one_transaction_and_one_reboot(
     assert host.text("var/log/apt/history.log").count("Commandline: apt-get") == 2
 
 
+def test_services_that_start_after_ssh_are_waited_for(
+    host: Machine, play: Play, published: Archive
+) -> None:
+    host.write("var/lib/stand-in/faults.json", '{"slow_boot": true}')
+    ran = play("prepare.yml", host, published.lock(NEWER_DRIVER))
+    assert ran.status == 0, ran.message
+    assert (host.root / "var/lib/stand-in/active/nvidia-persistenced.service").exists()
+
+
 def test_a_branch_change_across_the_change_of_names_swaps_names_in_one_transaction(
     host: Machine, play: Play, published: Archive
 ) -> None:

@@ -129,6 +129,21 @@ def test_without_headers_the_module_is_missed_before_any_reboot(
     assert not [line for line in host.log[before:] if line.startswith("shutdown")]
 
 
+def test_a_module_that_dkms_did_not_build_is_missed_before_any_reboot(
+    host: Machine, play: Play, published: Archive
+) -> None:
+    """It may end well all the same, and print nothing."""
+    host.write("var/lib/stand-in/faults.json", '{"dkms": "builds nothing"}')
+    before = len(host.log)
+    ran = play("prepare.yml", host, published.lock(NEWER_DRIVER))
+    assert ran.status == 2
+    assert f"Kernel {debs.KERNEL} has no module on disk, locked is {NEWER_DRIVER}" in ran.message
+    assert not [line for line in host.log[before:] if line.startswith("shutdown")]
+    (host.root / "var/lib/stand-in/faults.json").unlink()
+    again = play("prepare.yml", host, published.lock(NEWER_DRIVER))
+    assert again.status == 0, again.message
+
+
 def test_a_drop_in_of_another_owner_is_refused_before_anything_is_touched(
     host: Machine, play: Play, published: Archive
 ) -> None:
@@ -181,6 +196,26 @@ def test_a_blacklist_that_somebody_cleared_is_found(
     ran = play("verify.yml", host, published.lock())
     assert ran.status == 2
     assert "unattended upgrades may touch" in ran.message
+
+
+def test_timers_that_somebody_switched_on_again_are_found(
+    host: Machine, play: Play, published: Archive
+) -> None:
+    host.write("etc/apt/apt.conf.d/99zz-site", 'APT::Periodic::Enable "1";\n')
+    ran = play("verify.yml", host, published.lock())
+    assert ran.status == 2
+    assert "apt's own timers may update packages" in ran.message
+
+
+def test_packages_wait_until_the_first_boot_has_installed_its_own(
+    host: Machine, play: Play, published: Archive
+) -> None:
+    waiting = f"echo $* $(grep -c {NEWER_DRIVER} /var/lib/dpkg/status) >>/root/waited"
+    host.write("usr/bin/cloud-init", f"#!/bin/sh\n{waiting}\nexit 2\n")
+    (host.root / "usr/bin/cloud-init").chmod(0o755)
+    ran = play("prepare.yml", host, published.lock(NEWER_DRIVER))
+    assert ran.status == 0, ran.message
+    assert host.text("root/waited") == "status --wait 0\n"
 
 
 def test_a_package_manager_that_stays_busy_is_named_and_not_broken_into(

@@ -13,11 +13,12 @@ for folder in ("ansible/module_utils", "ansible/library", "templates/hosts"):
         sys.path.append(str(ROOT / folder))
 
 import host_base  # type: ignore[import-not-found]  # noqa: E402 - found by the line above
+import host_checks  # type: ignore[import-not-found]  # noqa: E402
 import host_gate  # type: ignore[import-not-found]  # noqa: E402
 import host_gpu  # type: ignore[import-not-found]  # noqa: E402
 import host_state  # type: ignore[import-not-found]  # noqa: E402
 
-__all__ = ["fake_host", "host_base", "host_gate", "host_gpu", "host_state"]
+__all__ = ["fake_host", "host_base", "host_checks", "host_gate", "host_gpu", "host_state"]
 
 
 def fake_host(
@@ -34,7 +35,7 @@ def fake_host(
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content.encode() if isinstance(content, str) else content)
 
-    def run(*command: str) -> tuple[int, str] | None:
+    def run(*command: str, seconds: float = 0) -> tuple[int, str] | None:
         answers = says or {}
         answer = answers.get(" ".join(command), answers.get(command[0]))
         return (0, answer) if isinstance(answer, str) else answer

@@ -166,6 +166,9 @@ def test_the_gate_is_told_everything_as_data(locked: HostLock, keys: dict[str, s
     assert set(expect["gate"]) == {
         "harmless_xids",
         "pcie_full_width",
+        "pcie_min_generation",
+        "nvlinks_per_gpu",
+        "nvlink_min_gb_per_second",
         "acs_off",
         "max_uncorrected_ecc",
         "dcgm_level",

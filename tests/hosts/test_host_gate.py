@@ -11,115 +11,31 @@ from typing import Any
 import pytest
 
 from tests.hosts.fake_root import fake_host, host_gate
+from tests.hosts.healthy import (
+    CSV,
+    DEVICE,
+    DIVIDED,
+    ECC,
+    FABRIC,
+    FULL,
+    GENERATION,
+    GPUS,
+    LINKED,
+    LOADED,
+    ROWS,
+    SMI,
+    UNIT,
+    examined,
+    healthy_files,
+    outcomes,
+    spec,
+)
 from tokenworks.errors import UndecidableError
 from tokenworks.hosts.checks import Outcome, judge, read_report
 from tokenworks.hosts.files import gate_expectations
 from tokenworks.hosts.settings import HostSettings
 
-from .samples import DRIVER, KERNEL, lock
-
-CASES = Path(__file__).parent / "cases"
-GPUS = 2
-LOADED = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {}  Release Build\n"
-SMI = "".join(f"GPU {n}: NVIDIA H100 80GB HBM3 (UUID: GPU-{n})\n" for n in range(GPUS))
-ROWS = "nvidia-smi --query-remapped-rows=remapped_rows.pending,remapped_rows.failure"
-CSV = "--format=csv,noheader,nounits"
-UNIT = "Id=nvidia-fabricmanager.service\nLoadState=loaded\nActiveState=active\n"
-
-
-MIG = "  MIG 3g.40gb     Device  {}: (UUID: MIG-{})\n"
-DIVIDED = SMI.replace("GPU 1:", MIG.format(0, "a") + MIG.format(1, "b") + "GPU 1:")
-
-
-def spec(*names: int | str) -> str:
-    """A CDI specification with devices of these names, in both orders that nvidia-ctk has."""
-    text = "cdiVersion: 0.7.0\nkind: nvidia.com/gpu\ndevices:\n"
-    for name in names:
-        quoted = f'"{name}"' if isinstance(name, int) else name
-        text += f"    - name: {quoted}\n      containerEdits:\n        deviceNodes:\n"
-        text += "            - path: /dev/nvidia0\n"
-    return text.replace(
-        '    - name: "1"\n      containerEdits:\n', '    - containerEdits:\n      name: "1"\n'
-    )
-
-
-def healthy_files() -> dict[str, str | bytes]:
-    installed = "\n".join(
-        f"Package: {name}\nStatus: hold ok installed\nVersion: {version}\n"
-        for name, version in lock().versions.items()
-    )
-    files: dict[str, str | bytes] = {
-        "var/lib/dpkg/status": installed,
-        "proc/sys/kernel/osrelease": f"{KERNEL}\n",
-        "proc/driver/nvidia/version": LOADED.format(DRIVER),
-        f"lib/modules/{KERNEL}/x": "",
-        f"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{DRIVER}": "",
-        "run/cdi/nvidia.yaml": spec(0, 1, "all"),
-    }
-    for number in range(GPUS):
-        fields = {"vendor": "0x10de", "device": "0x2330", "class": "0x030200"}
-        fields |= {"current_link_width": "16", "max_link_width": "16"}
-        fields |= {"aer_dev_fatal": "Undefined 0\nTOTAL_ERR_FATAL 0"}
-        for name, text in fields.items():
-            files[f"sys/bus/pci/devices/0000:0{number}:00.0/{name}"] = text + "\n"
-    for name, text in {"vendor": "0x10de", "device": "0x22a3", "class": "0x068000"}.items():
-        files[f"sys/bus/pci/devices/0000:a1:00.0/{name}"] = text + "\n"
-    for name in ("nvidiactl", "nvidia-uvm", "nvidia0", "nvidia1"):
-        files[f"dev/{name}"] = ""
-    return files
-
-
-def healthy_answers() -> dict[str, str | tuple[int, str]]:
-    return {
-        "nvidia-smi -L": SMI,
-        f"{ROWS} {CSV}": "0, 0\n0, 0\n",
-        f"nvidia-smi --query-gpu=ecc.errors.uncorrected.volatile.total {CSV}": "0\n0\n",
-        f"nvidia-smi --query-gpu=fabric.state {CSV}": "Completed\nCompleted\n",
-        "nvidia-smi nvlink --status": "GPU 0: H100\n\t Link 0: 26.562 GB/s\n",
-        "journalctl": "usb 1-1: new device\nNVRM: Xid (PCI:0000:01:00): 31, pid=7, MMU fault\n",
-        "modinfo": f"{DRIVER}\n",
-        "systemctl": UNIT,
-        "containerd --version": "containerd github.com/containerd/containerd/v2 2.2.9 ",
-        "containerd config dump": (CASES / "containerd-2.2.9.toml").read_text(),
-        "dcgmi": json.dumps({"DCGM Diagnostic": {"test_categories": [{"tests": [
-            {"name": "software", "results": [{"status": "Pass"}]}]}]}}),
-        "/opt/all_reduce_perf": "# Avg bus bandwidth    : 412.7 \n",
-        "ctr": SMI,
-    }  # fmt: skip
-
-
-def examined(
-    tmp_path: Path,
-    files: dict[str, str | bytes] | None = None,
-    answers: dict[str, str | tuple[int, str]] | None = None,
-    *,
-    without: tuple[str, ...] = (),
-    settings: HostSettings | None = None,
-    builder: bool = False,
-) -> dict[str, Any]:
-    """Results by check's name, of a healthy host with some things other."""
-    asked = settings or HostSettings(expected_gpus=GPUS)
-    says = {k: v for k, v in (healthy_answers() | (answers or {})).items() if k not in without}
-    kept = {k: v for k, v in (healthy_files() | (files or {})).items() if k not in without}
-    expect = json.loads(json.dumps(gate_expectations(lock(), asked)))
-    gate = host_gate.Gate(fake_host(tmp_path, kept, says), expect, builder)
-    results = host_gate.examine(gate)
-    return {result["name"]: result for result in results}
-
-
-def outcomes(results: dict[str, Any], outcome: str) -> list[str]:
-    return [name for name, result in results.items() if result["outcome"] == outcome]
-
-
-FULL = HostSettings(
-    expected_gpus=GPUS,
-    gate={  # type: ignore[arg-type]
-        "acs_off": True,
-        "dcgm_level": 1,
-        "nccl_test": "/opt/all_reduce_perf",
-        "container_image": "example.org/cuda:1",
-    },
-)
+from .samples import lock
 
 
 def test_a_healthy_host_passes_every_check_that_can_be_asked_for(tmp_path: Path) -> None:
@@ -136,7 +52,9 @@ def test_checks_run_in_the_order_in_which_a_fault_shows(tmp_path: Path) -> None:
 
 def test_what_was_not_asked_for_is_skipped_and_says_so(tmp_path: Path) -> None:
     results = examined(tmp_path)
-    assert outcomes(results, "skipped") == ["acs", "container", "dcgm", "nccl"]
+    assert outcomes(results, "skipped") == [
+        "pcie_generation", "acs", "container", "dcgm", "nccl",
+    ]  # fmt: skip
     assert results["dcgm"]["message"] == "gate.dcgm_level is 0"
 
 
@@ -148,7 +66,6 @@ def acs(bits: int) -> bytes:
     return bytes(space)
 
 
-DEVICE = "sys/bus/pci/devices/0000:00:00.0"
 FAILING: dict[str, tuple[str, dict[str, str | bytes], dict[str, str | tuple[int, str]]]] = {
     "a GPU that fell off the bus": ("gpus", {}, {"nvidia-smi -L": SMI[:45], "ctr": SMI[:45]}),
     "another driver in the kernel": (
@@ -158,25 +75,42 @@ FAILING: dict[str, tuple[str, dict[str, str | bytes], dict[str, str | tuple[int,
     ),
     "another module on disk": ("driver", {}, {"modinfo": "570.1.1\n"}),
     "another library": ("driver", {"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.570.1": ""}, {}),
+    "a second library": (
+        "driver",
+        {"usr/lib/i386-linux-gnu/libnvidia-ml.so.570.1": ""},
+        {},
+    ),
     "another kernel": ("driver", {"proc/sys/kernel/osrelease": "6.8.0-90-generic\n"}, {}),
     "no fabric manager": ("fabric_manager", {}, {"systemctl": ""}),
     "an Xid of the GPU's own": ("xid", {}, {"journalctl": "NVRM: Xid (PCI:0000:01:00): 119, x\n"}),
     "a row that waits to be remapped": ("row_remap", {}, {f"{ROWS} {CSV}": "1, 0\n0, 0\n"}),
-    "a row that could not be remapped": ("row_remap", {}, {f"{ROWS} {CSV}": "No, Yes\n"}),
-    "uncorrected memory errors": (
-        "ecc",
-        {},
-        {f"nvidia-smi --query-gpu=ecc.errors.uncorrected.volatile.total {CSV}": "0\n2\n"},
-    ),
+    "a row that could not be remapped": ("row_remap", {}, {f"{ROWS} {CSV}": "No, Yes\nNo, No\n"}),
+    "uncorrected memory errors": ("ecc", {}, {ECC: "0\n2\n"}),
     "half the lanes": ("pcie_width", {f"{DEVICE}/current_link_width": "8\n"}, {}),
+    "a slot of an older generation": ("pcie_generation", {}, {GENERATION: "5\n4\n"}),
+    "a slow NVLink": (
+        "nvlinks",
+        {},
+        {"nvidia-smi nvlink --status": LINKED.replace("26.562", "25", 1)},
+    ),
+    "more NVLinks on one GPU than it has": (
+        "nvlinks",
+        {},
+        {"nvidia-smi nvlink --status": LINKED + "\t Link 1: 26.562 GB/s\n"},
+    ),
     "access control between GPUs": ("acs", {f"{DEVICE}/config": acs(0x1D)}, {}),
     "fatal errors of the bus": ("aer", {f"{DEVICE}/aer_dev_fatal": "TOTAL_ERR_FATAL 3\n"}, {}),
-    "a GPU outside the fabric": (
-        "fabric_state",
+    "a GPU outside the fabric": ("fabric_state", {}, {FABRIC: "Completed\nIn Progress\n"}),
+    "an inactive NVLink": (
+        "nvlinks",
         {},
-        {f"nvidia-smi --query-gpu=fabric.state {CSV}": "Completed\nIn Progress\n"},
+        {"nvidia-smi nvlink --status": LINKED.replace("26.562 GB/s", "<inactive>", 1)},
     ),
-    "an inactive NVLink": ("nvlinks", {}, {"nvidia-smi nvlink --status": "Link 0: <inactive>\n"}),
+    "a GPU without NVLinks": (
+        "nvlinks",
+        {},
+        {"nvidia-smi nvlink --status": LINKED.replace("\t Link 0: 26.562 GB/s\n", "", 1)},
+    ),
     "an empty CDI specification": ("cdi", {"run/cdi/nvidia.yaml": "kind: nvidia.com/gpu\n"}, {}),
     "MIG instances that the specification does not name": (
         "cdi",
@@ -256,6 +190,22 @@ def test_what_cannot_be_asked_is_broken_and_neither_good_nor_bad(
     assert tuple(outcomes(results, "broke")) == BREAKING[missing]
     assert outcomes(results, "failed") == []
     assert host_gate.exit_status(list(results.values())) == 3
+
+
+def test_nvlinks_without_nvswitches_are_counted_where_a_number_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    """Such as bridges between two cards."""
+    no_switch: dict[str, str | bytes] = {"sys/bus/pci/devices/0000:a1:00.0/vendor": "0x8086\n"}
+    bare: dict[str, str | tuple[int, str]] = {
+        "nvidia-smi nvlink --status": LINKED.replace("\t Link 0: 26.562 GB/s\n", "")
+    }
+    unasked = examined(tmp_path / "unasked", no_switch, bare)
+    assert "nvlinks" in outcomes(unasked, "skipped")
+    assert "nvlinks" in outcomes(examined(tmp_path / "asked", no_switch, settings=FULL), "passed")
+    results = examined(tmp_path / "bare", no_switch, bare, settings=FULL)
+    assert outcomes(results, "failed") == ["nvlinks"]
+    assert results["nvlinks"]["measured"] == {"links": [0, 0], "inactive": 0, "slow": 0}
 
 
 def test_an_error_within_a_check_is_no_pass(tmp_path: Path) -> None:

@@ -212,6 +212,33 @@ def test_processes_that_hold_a_gpu_are_named(tmp_path: Path) -> None:
     assert host_gpu.gpu_users(host) == ["python3 (41)"]
 
 
+def test_a_user_of_a_gpu_is_in_a_pod_if_its_control_group_is_a_pods(tmp_path: Path) -> None:
+    groups = {
+        41: "0::/kubepods.slice/kubepods-burstable.slice/kubepods-pod1.slice/cri-2.scope",
+        42: "13:devices:/kubepods/burstable/pod1/2\n1:name=systemd:/kubepods/burstable/pod1/2",
+        43: "0::/user.slice/user-1000.slice/session-4.scope",
+    }
+    host = fake_host(tmp_path, {f"proc/{pid}/cgroup": text for pid, text in groups.items()})
+    users = ["a (b) (41)", "python3 (42)", "python3 (43)", "gone (44)"]
+    assert host_gpu.in_pods(host, users) == users[:2]
+
+
+@pytest.mark.parametrize(
+    ("said", "acts"),
+    [
+        ('APT::Periodic::Enable "0";\n', False),
+        ('APT::Periodic::Enable "1";\n', True),
+        ("", True),
+        ((100, ""), None),
+    ],
+)
+def test_apts_own_timers_act_unless_they_are_switched_off(
+    said: str | tuple[int, str], acts: bool | None, tmp_path: Path
+) -> None:
+    says = {"apt-config dump APT::Periodic::Enable": said}
+    assert host_base.automatic_updates(fake_host(tmp_path, {}, says)) is acts
+
+
 @pytest.mark.parametrize("version", ["1.6.20", "2.2.9"])
 def test_merged_containerd_settings_are_read_from_real_dumps(tmp_path: Path, version: str) -> None:
     dump = (CASES / f"containerd-{version}.toml").read_text()

@@ -9,7 +9,9 @@ import pytest
 from tests.hosts.repository import Signer
 from tests.hosts.samples import lock, state
 from tokenworks.errors import ConfigError
-from tokenworks.hosts.judged import Judged, Wanted, domains, read_wanted
+from tokenworks.hosts.changes import ChangeClass
+from tokenworks.hosts.files import node_labels
+from tokenworks.hosts.judged import Judged, Wanted, domains, node_labels_of, read_wanted
 from tokenworks.hosts.settings import HostSettings
 
 
@@ -54,6 +56,28 @@ def test_what_is_passed_on_is_plain_data(wanted: Wanted) -> None:
     for part in (judged.changes, judged.texts, judged.observed, judged.found):
         assert json.loads(json.dumps(part)) == part
     assert set(judged.changes["sha256"]) == set(judged.changes["installed"])
+
+
+@pytest.mark.parametrize("there", ["1.2.3", None])
+def test_a_label_that_the_node_lacks_is_a_change_of_configuration_and_a_finding(
+    there: str | None, wanted: Wanted
+) -> None:
+    labels = node_labels(wanted.lock)
+    name, value = next(iter(labels.items()))
+    good = Judged(wanted=wanted, state=state(), node_labels=labels)
+    assert good.plan == Judged(wanted=wanted, state=state()).plan
+    others = {n: v for n, v in labels.items() if n != name} | ({name: there} if there else {})
+    judged = Judged(wanted=wanted, state=state(), node_labels=others)
+    because = f"label {name} of the node is {there or 'missing'}, locked is {value}"
+    assert because in judged.changes["because"]
+    assert f"{because}; run: tokenworks hosts prepare" in judged.found["host"]
+    (change,) = judged.label_changes
+    assert change.change_class is ChangeClass.CONFIGURATION
+
+
+def test_a_host_without_a_node_lacks_no_label() -> None:
+    assert node_labels_of({}) is None
+    assert node_labels_of({"metadata": {"name": "gpu-1"}}) == {}
 
 
 def test_only_steps_that_nobody_could_see_later_are_noted_on_the_host(wanted: Wanted) -> None:

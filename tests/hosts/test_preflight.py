@@ -12,7 +12,7 @@ from tests.hosts.samples import DRIVER, FILES, lock, state
 from tokenworks.hosts.changes import plan_changes
 from tokenworks.hosts.files import containerd_options, upgrade_blacklist
 from tokenworks.hosts.lock import HostLock, Part
-from tokenworks.hosts.preflight import refusals
+from tokenworks.hosts.preflight import gpu_work, refusals
 from tokenworks.hosts.settings import HostSettings
 from tokenworks.hosts.state import HostState
 from tokenworks.hosts.verification import findings
@@ -36,6 +36,8 @@ GOOD: dict[str, Any] = {
     "upgrade_blacklist": upgrade_blacklist(lock()),
     "cdi_specs": {"/run/cdi/nvidia.yaml": 9},
     "device_nodes": ["/dev/nvidia-uvm"],
+    "libraries": [DRIVER],
+    "automatic_updates": False,
     "services": {"nvidia-fabricmanager.service": "active"},
 }
 
@@ -145,6 +147,18 @@ def test_work_counts_only_where_the_run_would_stop_it_and_services_of_the_driver
     assert refused(state(**GOOD, gpu_users=users[1:]).model_copy(update=old), drains=False) == []
 
 
+def test_timers_that_may_update_what_is_not_locked_may_be_on() -> None:
+    now = state(**GOOD | {"automatic_updates": True})
+    assert findings(now, lock(), HostSettings(automatic_updates=True), FILES) == ()
+
+
+def test_work_in_pods_may_be_left_out() -> None:
+    users = ("python3 (7)", "python3 (8)", "nvidia-persiste (9)", "nvidia-device-p (10)")
+    now = state(gpu_users=users, gpu_users_in_pods=users[:1])
+    assert gpu_work(now) == users[:2]
+    assert gpu_work(now, pods=False) == users[1:2]
+
+
 def test_a_toolkit_with_a_known_escape_is_refused() -> None:
     packages = [
         package.model_copy(update={"version": "1.17.7-1"})
@@ -168,10 +182,14 @@ def test_storage_packages_must_be_locked() -> None:
             "base",
             "apt would install nvidia-utils-580 595.1-1",
         ),
+        ({"automatic_updates": True}, "base", "apt's own timers may update packages"),
+        ({"automatic_updates": None}, "base", "apt's own timers may update packages"),
         ({"upgrade_blacklist": None}, "base", "unattended upgrades may touch"),
         ({"upgrade_blacklist": ["nvidia-"]}, "base", "libnvidia-"),
         # A package of branch 570 that brings 580 under its name (canonical/core-base#439).
         ({"libraries": ["570.86.15"]}, "gpu_driver", "brought another driver than their names say"),
+        ({"libraries": []}, "gpu_driver", "libnvidia-ml of no version is on disk"),
+        ({"libraries": [DRIVER, "570.86.15"]}, "gpu_driver", f"{DRIVER}, 570.86.15 is on disk"),
         ({"services": {}}, "gpu_driver", "nvidia-fabricmanager.service is missing"),
         ({"device_nodes": []}, "gpu_driver", "/dev/nvidia-uvm is missing"),
         ({"cdi_specs": {}}, "container_toolkit", "names each of the 8 GPUs"),

@@ -211,3 +211,23 @@ def test_pools_that_were_never_reached_are_not_good() -> None:
     (pool,) = pools_of(WORKSPACE, "example-hosts")
     assert exit_code((report(Outcome.SAME),), (pool, pool)) == 3
     assert exit_code((report(Outcome.SAME, ending=Ending.TIMEOUT),), (pool,)) == 3
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SAME, Outcome.FAILED, Outcome.UNREACHABLE])
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_one_bad_machine_keeps_nobody_from_preparing_the_others(
+    answer: str, outcome: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verbs: list[str] = []
+
+    def saying(verb: str, found: PoolReport) -> Any:
+        return lambda *_: verbs.append(verb) or found  # type: ignore[func-returns-value]
+
+    seen, done = report(Outcome.SAME, outcome), report(Outcome.CHANGED, Outcome.SAME)
+    monkeypatch.setattr("tokenworks.hosts.operate.check_pool", saying("check", seen))
+    monkeypatch.setattr("tokenworks.hosts.operate.prepare_pool", saying("prepare", done))
+    ran = CliRunner().invoke(app, ["hosts", "prepare", "example-hosts"], input=f"{answer}\n")
+    agreed = answer == "y"
+    assert verbs == ["check", *(["prepare"] if agreed else [])]
+    assert ran.exit_code == (0 if agreed else 1)
+    assert ("Some machines cannot be prepared" in ran.output) is (outcome is not Outcome.SAME)

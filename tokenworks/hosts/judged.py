@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tokenworks.hosts.changes import ChangePlan, Step, plan_changes, wanted_units
+from tokenworks.hosts.changes import (
+    Change,
+    ChangeClass,
+    ChangePlan,
+    Step,
+    plan_changes,
+    wanted_units,
+)
 from tokenworks.hosts.files import HostFile, host_files, managed_paths, node_labels
 from tokenworks.hosts.lock import HostLock
 from tokenworks.hosts.preflight import Refusal, gpu_work, refusals
@@ -40,6 +47,11 @@ class Wanted:
         }
 
 
+def node_labels_of(node: Mapping[str, Any]) -> dict[str, str] | None:
+    """Return the labels of a node as the API server has it; None for an empty one, no node."""
+    return dict((node.get("metadata") or {}).get("labels") or {}) if node else None
+
+
 def read_wanted(variables: Mapping[str, Any]) -> Wanted:
     """Return what a host's variables ask of it.
 
@@ -58,6 +70,8 @@ class Judged:
 
     wanted: Wanted
     state: HostState
+    node_labels: Mapping[str, str] | None = None
+    """Labels of the host's node; None where there is no node to ask about."""
 
     @cached_property
     def files(self) -> tuple[HostFile, ...]:
@@ -66,9 +80,33 @@ class Judged:
 
     @cached_property
     def plan(self) -> ChangePlan:
-        """What a run changes."""
+        """What a run changes, the labels of the host's node included."""
         managed = tuple(file.managed for file in self.files)
-        return plan_changes(self.state, self.wanted.lock, managed)
+        plan = plan_changes(self.state, self.wanted.lock, managed)
+        if not self.label_changes:
+            return plan
+        return replace(
+            plan,
+            change_class=max(plan.change_class, ChangeClass.CONFIGURATION),
+            changes=(*plan.changes, *self.label_changes),
+            # The end of each turn labels the node.
+            steps=plan.steps or (Step.VERIFY,),
+        )
+
+    @cached_property
+    def label_changes(self) -> tuple[Change, ...]:
+        """The labels that the host's node lacks, such as one that was registered anew."""
+        if self.node_labels is None:
+            return ()
+        return tuple(
+            Change(
+                change_class=ChangeClass.CONFIGURATION,
+                because=f"label {name} of the node is {self.node_labels.get(name, 'missing')}, "
+                f"locked is {value}",
+            )
+            for name, value in node_labels(self.wanted.lock).items()
+            if self.node_labels.get(name) != value
+        )
 
     def refused(self, *, drains: bool) -> dict[str, list[str]]:
         """What speaks against a run, by role."""
@@ -80,7 +118,9 @@ class Judged:
     def found(self) -> dict[str, list[str]]:
         """What is not as locked, by role."""
         managed = tuple(file.managed for file in self.files)
-        return _by_role(findings(self.state, self.wanted.lock, self.wanted.settings, managed))
+        found = findings(self.state, self.wanted.lock, self.wanted.settings, managed)
+        labels = (f"{each.because}; run: tokenworks hosts prepare" for each in self.label_changes)
+        return _by_role((*found, *(Finding(role="host", message=label) for label in labels)))
 
     @property
     def texts(self) -> list[dict[str, str]]:

@@ -18,8 +18,17 @@ _IMPORTS_BY_ITSELF = (2, 2)
 _CONF_D = "/etc/containerd/conf.d/"
 # As in ansible/vars/rhel-9.yml, which says what is known of them.
 _RHEL = re.compile(r"(rhel|rocky|almalinux|ol|centos)-9(\.\d+)?")
-_SERVICES = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm")
-"""Processes that hold GPUs and restart with the driver, as /proc/*/comm cuts them off."""
+_SERVICES = (
+    "nvidia-persiste",
+    "nv-fabricmanage",
+    "nv-hostengine",
+    "dcgm",
+    "nvidia-device-p",
+    "gpu-feature-dis",
+    "nvidia-mig-mana",
+)
+"""NVIDIA's services and DaemonSets, which hold GPUs and compute nothing, as /proc/*/comm has them.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +91,11 @@ def _sources(state: HostState, lock: HostLock) -> Iterator[str]:
             )
 
 
-def gpu_work(state: HostState) -> tuple[str, ...]:
-    """Return the processes that compute on the GPUs, as ``name (pid)``."""
-    return tuple(user for user in state.gpu_users if not user.startswith(_SERVICES))
+def gpu_work(state: HostState, *, pods: bool = True) -> tuple[str, ...]:
+    """Return the processes that compute on the GPUs, as ``name (pid)``; of pods as well or not."""
+    left_out = () if pods else state.gpu_users_in_pods
+    users = (user for user in state.gpu_users if user not in left_out)
+    return tuple(user for user in users if not user.startswith(_SERVICES))
 
 
 def _load(state: HostState, plan: ChangePlan, *, drains: bool) -> Iterator[str]:

@@ -22,6 +22,20 @@ class GateSettings(Section):
     pcie_full_width: bool = Field(
         default=True, description="Whether each GPU must have all the PCIe lanes that it can have."
     )
+    pcie_min_generation: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="PCIe generation that each GPU must be able to use in its slot, such as 5.",
+    )
+    nvlinks_per_gpu: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="NVLinks that each GPU must have, such as 18 on H100 (docs.nvidia.com/"
+        "health-validation). Without it, one at least, and only where there are NVSwitches.",
+    )
+    nvlink_min_gb_per_second: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Speed that each NVLink must have, in 10^9 bytes per second, such as 26.5 on "
+        "H100 and 53.1 on GB200 (docs.nvidia.com/health-validation).",
+    )
     acs_off: bool = Field(
         default=False,
         description="Whether PCIe access control must be off, which peer-to-peer traffic on bare "

@@ -54,6 +54,9 @@ class HostState(BaseModel):
     upgrade_blacklist: tuple[str, ...] | None = Field(
         default=None, description="What unattended upgrades leave alone, all files merged."
     )
+    automatic_updates: bool | None = Field(
+        default=None, description="Whether apt's own timers act, all files merged."
+    )
     package_manager_busy: str | None = Field(default=None, description="Who holds apt's locks.")
     files: dict[str, str | None] = Field(
         default_factory=dict, description="SHA-256 of each managed file, None where it is missing."
@@ -82,6 +85,9 @@ class HostState(BaseModel):
     reboot_required: bool = False
     gpu_users: tuple[str, ...] = Field(
         default=(), description="Processes that hold a GPU device file open."
+    )
+    gpu_users_in_pods: tuple[str, ...] = Field(
+        default=(), description="Those of them that run in a pod, by their control group."
     )
     gate: dict[str, object] | None = Field(
         default=None, description="What the gate wrote at the last boot."

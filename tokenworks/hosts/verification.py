@@ -40,7 +40,7 @@ def findings(
     plan = plan_changes(settled, lock, files)
     found = {
         "host": tuple(f"{change.because}; {_AGAIN}" for change in plan.changes),
-        "base": (*_base(plan), *_apt(state, lock)),
+        "base": (*_base(plan), *_apt(state, lock), *_timers(state, settings)),
         "gpu_driver": tuple(_driver(state, lock)),
         "container_toolkit": tuple(_toolkit(state, lock)),
         "containerd": tuple(_containerd(state)),
@@ -83,13 +83,21 @@ def _apt(state: HostState, lock: HostLock) -> Iterator[str]:
         )
 
 
+def _timers(state: HostState, settings: HostSettings) -> Iterator[str]:
+    if not settings.automatic_updates and state.automatic_updates is not False:
+        yield (
+            "apt's own timers may update packages, which automatic_updates forbids; a file in "
+            "/etc/apt/apt.conf.d sets APT::Periodic::Enable after ours: remove that"
+        )
+
+
 def _driver(state: HostState, lock: HostLock) -> Iterator[str]:
     version = lock.driver.version
-    others = sorted(set(state.libraries) - {version})
-    if others:
+    if state.libraries != (version,):
+        there = ", ".join(state.libraries) or "of no version"
         yield (
-            f"libnvidia-ml {', '.join(others)} is on disk, locked is {version}; the packages "
-            "brought another driver than their names say: lock them anew"
+            f"libnvidia-ml {there} is on disk, locked is {version}; the packages brought another "
+            "driver than their names say: lock them anew"
         )
     for unit in wanted_units(state, lock):
         if unit.startswith("nvidia-") and unit.endswith(".service") and state.gpus:

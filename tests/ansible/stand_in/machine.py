@@ -18,6 +18,7 @@ import uuid
 UNITS = ("/lib/systemd/system/", "/etc/systemd/system/")
 ACTIVE, ENABLED = "/var/lib/stand-in/active/", "/var/lib/stand-in/enabled/"
 LOG = "/var/log/stand-in.log"
+STARTING = "/run/starting"
 
 
 def read(path, default=""):
@@ -96,6 +97,8 @@ def modprobe(*names):
 
 def dkms(verb, *options):
     release = options[options.index("-k") + 1] if "-k" in options else kernel()
+    if json.loads(read("/var/lib/stand-in/faults.json", "{}")).get("dkms"):
+        return 0
     for source in glob.glob("/usr/src/nvidia-*/nvidia.ko"):
         version = source.split("/")[3][len("nvidia-") :]
         if not os.path.isdir(f"/lib/modules/{release}/build"):
@@ -172,8 +175,17 @@ def boot():
     write("/proc/modules", "" if free else "nouveau 1 0 - Live 0x0\n")
     if "nvidia" in read("/etc/modules-load.d/tokenworks-gpu.conf") and module(release):
         load_driver()
-    for unit in [*sorted(os.listdir(ENABLED)), "containerd.service"]:
-        start(unit)
+    write(STARTING, "")
+    if not json.loads(read("/var/lib/stand-in/faults.json", "{}")).get("slow_boot"):
+        finish_boot()
+
+
+def finish_boot():
+    """Start what starts at boot: SSH answers before."""
+    if os.path.exists(STARTING):
+        os.unlink(STARTING)
+        for unit in [*sorted(os.listdir(ENABLED)), "containerd.service"]:
+            start(unit)
 
 
 # --- systemd --------------------------------------------------------------------------------------
@@ -237,6 +249,15 @@ def enable(units):
     return 0
 
 
+def running(wait):
+    """Say whether the boot is over, and let it end if that is waited for."""
+    if wait:
+        finish_boot()
+    done = not os.path.exists(STARTING)
+    print("degraded" if done else "starting")
+    return 1
+
+
 def systemctl(*words):
     options = [word for word in words if word.startswith("-")]
     verb, *units = [word for word in words if not word.startswith("-")]
@@ -247,6 +268,8 @@ def systemctl(*words):
         for unit in filter(exists, units):
             print(unit, "enabled" if os.path.exists(ENABLED + unit) else "disabled", "enabled")
         return 0
+    if verb == "is-system-running":
+        return running("--wait" in options)
     note("systemctl", *words)
     if verb in ("start", "restart", "try-restart"):
         return start_all(units, verb)
@@ -295,6 +318,7 @@ def nvidia_smi(*words):
 
 
 def journalctl(*words):
+    print(f"Linux version {kernel()}")
     print(json.loads(read("/var/lib/stand-in/faults.json", "{}")).get("kernel_log", ""))
     return 0
 
