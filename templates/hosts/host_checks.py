@@ -49,11 +49,12 @@ def gpus(gate):
 
 
 def driver(gate):
-    """Kernel, module on disk and library are one version, the locked one."""
+    """Kernel, module on disk and library are one version, the locked one, in its flavour."""
     state, wanted = gate.state, gate.expect["driver"]
     measured = {
         "kernel": state["running_kernel"],
         "loaded": state["loaded_driver"],
+        "modules": state["loaded_modules"],
         "module": state["module_versions"].get(state["running_kernel"]),
         "libraries": state["libraries"],
     }
@@ -63,9 +64,10 @@ def driver(gate):
         measured["kernel"] == gate.expect["kernel"]
         and measured["module"] == wanted
         and measured["loaded"] in loaded
+        and (measured["loaded"] is None or measured["modules"] == gate.expect["modules"])
         and all(version == wanted for version in measured["libraries"])
     )
-    expected = {"kernel": gate.expect["kernel"], "driver": wanted}
+    expected = {name: gate.expect[name] for name in ("kernel", "driver", "modules")}
     return finding(good, measured, expected, "run: tokenworks hosts prepare")
 
 
