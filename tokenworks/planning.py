@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
-from typing import Final
-
 from tokenworks.environment.load import LoadedEnvironment, load_environment
 from tokenworks.environment.lock import Lock, read_lock, read_stand_ins
 from tokenworks.hosts.beside import read_host_files
+from tokenworks.hosts.sources import CHECKOUT, sources_digest
 from tokenworks.plan.resolve import resolve
 from tokenworks.plan.types import Plan
 from tokenworks.workspace import Workspace
-
-ROLES: Final = Path(__file__).resolve().parent.parent / "ansible"
-"""Playbooks and roles that make a machine image."""
 
 
 def plan_environment(workspace: Workspace, name: str) -> Plan:
@@ -32,15 +26,5 @@ def plan_environment(workspace: Workspace, name: str) -> Plan:
 
 def resolve_loaded(loaded: LoadedEnvironment, lock: Lock) -> Plan:
     """Read what the node pools name beside the environment, and decide everything."""
-    digest = roles_digest(ROLES) if loaded.environment.platform == "aws" else ""
+    digest = sources_digest(CHECKOUT) if loaded.environment.platform == "aws" else ""
     return resolve(loaded, lock, read_host_files(loaded), digest)
-
-
-def roles_digest(folder: Path) -> str:
-    """SHA-256 over every file below a folder and its name there, whatever their order on disk."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts:
-            digest.update(f"{file.relative_to(folder)}\0".encode())
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()

@@ -18,9 +18,16 @@ def changing_batches(groups: Mapping[str, list[str]]) -> list[int]:
     return [len(domain) for domain in domains(groups)] or [1]
 
 
+def hosts_before(groups: Mapping[str, list[str]], batch: list[str]) -> list[str]:
+    """Return the hosts whose turn comes before that of a batch."""
+    turns = changing_hosts(groups)
+    return turns[: turns.index(batch[0])]
+
+
 class FilterModule:
     """The filters by name."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """Return them for Ansible."""
-        return {each.__name__: each for each in (changing_hosts, changing_batches)}
+        filters = (changing_hosts, changing_batches, hosts_before)
+        return {each.__name__: each for each in filters}

@@ -3,7 +3,8 @@
 
 Standard library only, Python 3.8 or newer. It finishes what a run that was cut off left half done,
 reads nothing but the lock's repositories, compares hashes before it fetches, tries the transaction
-dry, and refuses it if apt would touch anything that was not planned.
+dry, and refuses it if apt would touch anything that was not planned. Only what a host does not have
+yet and GPUs do not depend on, such as make for dkms, may come with it from the same repositories.
 """
 
 import fcntl
@@ -71,6 +72,10 @@ transaction:
   returned: always
   type: list
   elements: str
+tokenworks:
+  description: What callers keep; C(brought) is "name version" of what came beside the lock.
+  returned: always
+  type: dict
 """
 
 ENVIRONMENT = {
@@ -80,6 +85,13 @@ ENVIRONMENT = {
     "NEEDRESTART_SUSPEND": "1",
     "APT_LISTCHANGES_FRONTEND": "none",
 }
+# What comes from the lock alone: NVIDIA's driver and toolkit, containerd, and kernels with headers.
+FENCED = re.compile(
+    r"(lib)?nvidia-.+|firmware-nvidia-.+|libnv(sdm|optix|cuvid).*|libcuda1|libxnvctrl.*|cuda-.+"
+    r"|nvlsm|nvlink.+|containerd(\.io)?|runc|docker-ce.*"
+    r"|linux-(image|headers|modules|objects|signatures|kbuild)-.+|linux-.+-headers-.+"
+)
+TIMED_OUT = 124  # of timeout(1)
 KEEP_FILES = ["--force-confdef", "--force-confold"]
 RELOCK = "lock the hosts anew (tokenworks lock hosts)"
 
@@ -119,7 +131,12 @@ def lock_is_free():
 def wait_for_first_boot(timeout_seconds):
     """Wait for cloud-init, which installs packages of its own between one lock and the next."""
     if shutil.which("cloud-init"):
-        run("timeout", str(timeout_seconds), "cloud-init", "status", "--wait")
+        status, _ = run("timeout", str(timeout_seconds), "cloud-init", "status", "--wait")
+        if status == TIMED_OUT:
+            raise RefusedError(
+                f"cloud-init has not finished in {timeout_seconds} seconds; see what it waits for "
+                "with: cloud-init status --long"
+            )
 
 
 def wait_for_lock(timeout_seconds):
@@ -228,14 +245,14 @@ def command(parameters):
 
 
 def try_dry(parameters):
-    """Return what apt would do; refuse what was not planned."""
+    """Return what apt would do, and what comes new beside the lock; refuse what was not planned."""
     status, output = run(*command(parameters), "--simulate")
     if status != 0:
         raise RefusedError(
             f"apt finds no way to the locked packages; the lock does not fit this host, {RELOCK}:\n"
             f"{last_lines(output)}"
         )
-    installs = dict(re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+) ", output, re.MULTILINE))
+    installs = re.findall(r"^Inst (\S+) (\[\S+\] )?\((\S+) ", output, re.MULTILINE)
     removals = set(re.findall(r"^Remv (\S+) ", output, re.MULTILINE))
     gone = sorted(removals - set(parameters["remove"]))
     if gone:
@@ -243,14 +260,22 @@ def try_dry(parameters):
             f"apt would remove {', '.join(gone)}, which depends on packages of another version; "
             f"remove it by hand if the host can do without, or else {RELOCK} with it"
         )
-    strange = sorted(n for n, v in installs.items() if parameters["install"].get(n) != v)
+    locked = parameters["install"]
+    beside = [entry for entry in installs if locked.get(entry[0]) != entry[2]]
+    strange = sorted(n for n, before, _ in beside if before or n in locked or is_fenced(n))
     if strange:
         raise RefusedError(
             "apt would also touch {}, which the lock does not name; add them to it: {}".format(
                 ", ".join(strange), RELOCK
             )
         )
-    return re.findall(r"^(?:Inst|Remv) .+$", output, re.MULTILINE)
+    lines = re.findall(r"^(?:Inst|Remv) .+$", output, re.MULTILINE)
+    return lines, sorted(f"{name} {version}" for name, _, version in beside)
+
+
+def is_fenced(name):
+    """Return whether a package comes from the lock alone; ``name`` may end with an architecture."""
+    return bool(FENCED.fullmatch(name.split(":")[0]))
 
 
 def hold(names):
@@ -261,18 +286,18 @@ def hold(names):
 
 
 def transact(parameters, check_mode):
-    """Do it all; return one line for each package that was or would be touched."""
+    """Do it all; return a line for each package that was or would be touched, and what came new."""
     acting = bool(parameters["install"] or parameters["remove"] or parameters["half_installed"])
     if check_mode:
-        return ["{} {}".format(*pair) for pair in sorted(parameters["install"].items())]
+        return ["{} {}".format(*pair) for pair in sorted(parameters["install"].items())], []
     wait_for_first_boot(parameters["lock_timeout_seconds"])
     wait_for_lock(parameters["lock_timeout_seconds"])
-    lines = []
+    lines, brought = [], []
     if acting:
         recover()
         update(parameters)
         check_files(parameters)
-        lines = try_dry(parameters)
+        lines, brought = try_dry(parameters)
         status, output = run(*command(parameters))
         if status != 0:
             raise RefusedError(
@@ -281,7 +306,7 @@ def transact(parameters, check_mode):
             )
     if parameters["hold"]:
         hold(parameters["hold"])
-    return lines
+    return lines, brought
 
 
 def main():
@@ -301,11 +326,11 @@ def main():
     )
     wanted = module.params
     try:
-        lines = transact(wanted, module.check_mode)
+        lines, brought = transact(wanted, module.check_mode)
     except RefusedError as refused:
         module.fail_json(msg=str(refused))
     changed = any(wanted[key] for key in ("install", "remove", "hold", "half_installed"))
-    module.exit_json(changed=changed, transaction=lines)
+    module.exit_json(changed=changed, transaction=lines, tokenworks={"brought": brought})
 
 
 if __name__ == "__main__":

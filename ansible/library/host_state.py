@@ -71,6 +71,7 @@ def read(host, files=(), packages=()):
         "files": {path: host_base.digest(host, path) for path in files},
         "owed": host_base.owed(host),
         "loaded_driver": host_gpu.loaded_driver(host),
+        "loaded_modules": host_gpu.loaded_modules(host),
         "nouveau_loaded": bool(re.search(r"^(nouveau|nova_core|nova_drm) ", modules, re.MULTILINE)),
         "module_versions": host_gpu.module_versions(host),
         "dkms": host_gpu.dkms(host),

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import stat
 import struct
 import subprocess
@@ -18,6 +19,7 @@ import subprocess
 OF_CONCERN = re.compile(r"nvidia|^libnv|cuda|nvlsm|containerd|^runc$|^docker|^linux-|^gcc-|dkms")
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 DKMS_KEY = "/var/lib/dkms/mok.pub"
+GRUB_IDS = ("$menuentry_id_option", "--id")
 OWED = "var/lib/tokenworks/owed.json"
 GATE_RESULT = "run/tokenworks/gate.json"
 # For whatever only reads; nvidia-smi hangs where a GPU does.
@@ -116,32 +118,73 @@ def boot_kernel(host):
 
 
 def grub_kernel(configuration, environment):
-    """Return the release that GRUB's default entry starts, from grub.cfg and grubenv."""
-    entries = grub_entries(configuration)
-    values = re.findall(r'set default="([^"]*)"', configuration)
-    default = next((value for value in values if value and "$" not in value), "0")
-    once = re.search(r"^next_entry=(.+)$", environment, re.MULTILINE)
-    wanted = (once.group(1) if once else default).split(">")[-1]
-    if wanted.isdigit():
-        return entries[0][2] if entries and wanted == "0" else None
-    return next((kernel for title, key, kernel in entries if wanted in (title, key)), None)
+    """Return the release that GRUB's default entry starts, from grub.cfg and grubenv.
+
+    None where that cannot be told for certain, such as an entry that is not there: GRUB would start
+    the first one instead (grub-core/normal/menu.c), which is nobody's choice.
+    """
+    entry, menu = None, grub_menu(configuration)
+    for step in re.split(r"(?<!>)>(?!>)", grub_default(configuration, environment) or ""):
+        entry = grub_entry(menu or [], step.replace(">>", ">"))
+        menu = entry and entry["entries"]
+    return entry and entry["kernel"]
 
 
-def grub_entries(configuration):
-    """Return (title, id, kernel release) of each entry, in order."""
-    found = []
-    title = key = None
+def grub_default(configuration, environment):
+    """Return the path of the entry that the next boot starts, None where it is not certain."""
+    kept = dict(re.findall(r"^(\w+)=(.+)$", environment, re.MULTILINE))
+    if kept.get("next_entry"):
+        return kept["next_entry"]
+    lines = re.findall(r"^\s*set default=(.*)$", configuration, re.MULTILINE)
+    said = {line.strip().strip('"') for line in lines}
+    said.discard("${next_entry}")
+    default = said.pop() if len(said) == 1 else None if said else "0"
+    if default == "${saved_entry}":
+        return kept.get("prev_saved_entry") or kept.get("saved_entry")
+    return None if default is None or "$" in default else default
+
+
+def grub_entry(menu, name):
+    """Return the entry of a menu that has a number, title or id."""
+    if name.isdigit():
+        return menu[int(name)] if int(name) < len(menu) else None
+    return next((entry for entry in menu if name and name in (entry["title"], entry["id"])), None)
+
+
+def grub_menu(configuration):
+    """Return the entries of grub.cfg in order, each with those of its submenu."""
+    menu = []
+    blocks = [{"entries": menu, "kernel": None}]
     for line in configuration.splitlines():
-        entry = re.match(r"""\s*menuentry\s+(['"])(.+?)\1(.*)""", line)
-        if entry:
-            title = entry.group(2)
-            name = re.search(r"menuentry_id_option\s+'([^']+)'", entry.group(3))
-            key = name.group(1) if name else None
+        kind = re.match(r"\s*(menuentry|submenu)\s", line)
         kernel = re.match(r"\s*linux\S*\s+\S*/vmlinuz-(\S+)", line)
-        if kernel and title:
-            found.append((title, key, kernel.group(1)))
-            title = None
-    return found
+        if kind:
+            made = grub_titled(line, kind.group(1))
+            above = next((each for each in reversed(blocks) if each["entries"] is not None), None)
+            above["entries"].append(made)
+            blocks.append(made)
+        elif line.rstrip().endswith("{"):
+            blocks.append({"entries": None, "kernel": None})
+        elif line.strip() == "}" and len(blocks) > 1:
+            blocks.pop()
+        elif kernel:
+            blocks[-1]["kernel"] = blocks[-1]["kernel"] or kernel.group(1)
+    return menu
+
+
+def grub_titled(line, kind):
+    """Return an entry with its title and id, as yet empty; both are None where they are unclear."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = []
+    ids = [after for word, after in zip(words, words[1:]) if word in GRUB_IDS]
+    return {
+        "title": words[1] if len(words) > 1 else None,
+        "id": ids[0] if ids else None,
+        "kernel": None,
+        "entries": [] if kind == "submenu" else None,
+    }
 
 
 def stale_initramfs(host):

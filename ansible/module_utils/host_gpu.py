@@ -55,6 +55,16 @@ def loaded_driver(host):
     return said.group(1) if said else None
 
 
+def loaded_modules(host):
+    """Return the flavour of the driver in the kernel: open, proprietary, or None without one.
+
+    NVIDIA's open modules call themselves "Open Kernel Module" where the others say "Kernel Module".
+    """
+    if loaded_driver(host) is None:
+        return None
+    return "open" if "Open Kernel Module" in host.text(PROC_DRIVER) else "proprietary"
+
+
 def module_versions(host):
     """Return the version of the nvidia module on disk, by kernel."""
     found = {}

@@ -56,11 +56,12 @@ def gpus(gate):
 
 
 def driver(gate):
-    """Kernel, module on disk and library are one version, the locked one."""
+    """Kernel, module on disk and library are one version, the locked one, in its flavour."""
     state, wanted = gate.state, gate.expect["driver"]
     measured = {
         "kernel": state["running_kernel"],
         "loaded": state["loaded_driver"],
+        "modules": state["loaded_modules"],
         "module": state["module_versions"].get(state["running_kernel"]),
         "libraries": state["libraries"],
     }
@@ -71,8 +72,9 @@ def driver(gate):
         and measured["module"] == wanted
         and measured["loaded"] in loaded
         and list(measured["libraries"]) == [wanted]
+        and (measured["loaded"] is None or measured["modules"] == gate.expect["modules"])
     )
-    expected = {"kernel": gate.expect["kernel"], "driver": wanted}
+    expected = {name: gate.expect[name] for name in ("kernel", "driver", "modules")}
     return finding(good, measured, expected, "run: tokenworks hosts prepare")
 
 

@@ -24,7 +24,19 @@ DRIVER, NEWER_DRIVER, NEW_BRANCH = "580.126.20", "580.159.04", "595.91.07"
 OLD_TOOLKIT: Final = "1.19.1"
 TOOLKIT: Final = gotools.module_version("nvidia-ctk")
 CONTAINERD: Final = gotools.module_version("containerd")
+SMI: Final = "usr/bin/nvidia-smi"
+SMI_SINCE_590: Final = "libnvidia-compute"
+"""Which stand-in brings nvidia-smi; of NVIDIA's own packages that is not known here."""
 MACHINE: Final = "/usr/local/lib/stand-in/machine.py"
+
+BESIDE: Final = {
+    "binutils": "2.40-2",
+    "libgcc-12-dev": "12.2.0-14+deb12u1",
+    "make": "4.3-4.1",
+    "patch": "2.7.6-7",
+}
+"""What the compiler and dkms need that a fresh system lacks and no lock names (Debian 12)."""
+NEEDED_BY_DKMS: Final = "gcc-12, make | build-essential, patch"
 
 Files = Mapping[str, "str | Path | bytes"]
 
@@ -98,23 +110,20 @@ def kernel(folder: Path, release: str, version: str) -> list[Deb]:
 def driver(folder: Path, version: str) -> list[Deb]:
     """A driver under the names of its generation."""
     renamed = int(version.split(".", 1)[0]) >= 590
-    full = f"{version}-1ubuntu1"
     packages = repository.driver_590(version) if renamed else repository.driver_580(version)
-    if renamed:
-        depends = f"libnvidia-compute (= {full})"
-        conflicts = "nvidia-utils-580, libnvidia-compute-580"
-        utils = Deb(name="nvidia-utils", version=full, depends=depends, conflicts=conflicts)
-        packages += [utils, Deb(name="nvidia-modprobe", version=full)]
     return [_acting(folder, deb, version) for deb in packages]
 
 
 def _acting(folder: Path, deb: Deb, version: str) -> Deb:
     """The package with what it installs, by the part of its name that says what it is."""
     program = Path(MACHINE)
+    library: dict[str, str | Path | bytes] = {
+        f"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{version}": version
+    }
     contents: dict[str, Files] = {
-        "libnvidia-compute": {f"usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{version}": version},
+        "libnvidia-compute": library | ({} if "-580" in deb.name else {SMI: program}),
         "nvidia-kernel-source": {f"usr/src/nvidia-{version}/nvidia.ko": module(version)},
-        "nvidia-utils": {"usr/bin/nvidia-smi": program},
+        "nvidia-utils": {SMI: program},
         "nvidia-modprobe": {"usr/bin/nvidia-modprobe": program},
         "nvidia-persistenced": unit("nvidia-persistenced.service"),
         "nvidia-fabricmanager": unit("nvidia-fabricmanager.service"),
@@ -149,10 +158,13 @@ def others(folder: Path) -> list[Deb]:
         **unit("containerd.service"),
     }
     return [
-        Deb(name="gcc-12", version="12.2.0-14+deb12u1"),
+        Deb(
+            name="gcc-12", version="12.2.0-14+deb12u1", depends="binutils (>= 2.38), libgcc-12-dev"
+        ),
+        *(Deb(name=name, version=version) for name, version in BESIDE.items()),
         loaded(
             folder,
-            Deb(name="dkms", version="3.0.10-8+deb12u1", depends="gcc-12"),
+            Deb(name="dkms", version="3.0.10-8+deb12u1", depends=NEEDED_BY_DKMS),
             {"usr/sbin/dkms": Path(MACHINE)},
         ),
         loaded(folder, containerd, real, **scripts),

@@ -22,6 +22,7 @@ def test_a_bare_host_became_as_locked_and_proved_its_gpus(
     lock = published.lock()
     wanted = {p.name: p.version for p in lock.packages if p.part != "fabric_manager"}
     assert wanted.items() <= host.packages.items()
+    assert debs.BESIDE.items() <= host.packages.items()
     assert "nvidia-fabricmanager" not in host.packages
     assert f"  {DRIVER}  " in host.text("proc/driver/nvidia/version")
     assert host.text("proc/modules") == ""
@@ -57,6 +58,8 @@ def test_a_dry_run_shows_the_plan_of_the_real_one_and_changes_nothing(
     assert real.status == 0, real.message
     assert plans == [real.changes, real.changes]
     assert real.changes["change_class"] == "kernel"
+    brought = real.tasks[f"base : {TRANSACTION}"]["tokenworks"]["brought"]
+    assert brought == [f"{name} {version}" for name, version in debs.BESIDE.items()]
 
 
 def test_an_upgrade_within_a_branch_is_one_transaction_and_one_reboot(
@@ -93,6 +96,34 @@ def test_a_branch_change_across_the_change_of_names_swaps_names_in_one_transacti
     assert "Install: " in last
     assert "Remove: " in last
     assert play("prepare.yml", host, published.lock(NEW_BRANCH)).changed == []
+
+
+def test_modules_of_the_other_flavour_leave_though_their_version_is_the_locked_one(
+    host: Machine, play: Play, published: Archive
+) -> None:
+    line = host.text("proc/driver/nvidia/version")
+    host.write("proc/driver/nvidia/version", line.replace(" Open ", " "))
+    verified = play("verify.yml", host, published.lock())
+    assert "proprietary modules are loaded, locked is open" in verified.message
+    ran = play("prepare.yml", host, published.lock())
+    assert ran.status == 0, ran.message
+    assert ran.changes["steps"] == ["drain", "reboot", "verify", "uncordon"]
+    assert host.text("proc/driver/nvidia/version") == line
+    assert play("prepare.yml", host, published.lock()).changed == []
+
+
+def test_a_boot_loader_without_submenus_boots_the_locked_kernel_and_settles(
+    host: Machine, play: Play, published: Archive
+) -> None:
+    host.write("etc/default/grub.d/10-flat.cfg", "GRUB_DISABLE_SUBMENU=y\n")
+    host.write(f"boot/vmlinuz-{NEWER_KERNEL}", "")
+    host.write("etc/default/grub.d/50-tokenworks-kernel.cfg", "GRUB_DEFAULT=0\n")
+    host.run("update-grub")
+    ran = play("prepare.yml", host, published.lock())
+    assert ran.status == 0, ran.message
+    host.run("/usr/local/lib/stand-in/boot")
+    assert host.text("proc/sys/kernel/osrelease") == f"{KERNEL}\n"
+    assert play("prepare.yml", host, published.lock()).changed == []
 
 
 @pytest.mark.parametrize("there", [NEWER_DRIVER, DRIVER])
@@ -290,13 +321,35 @@ def test_a_unit_that_a_host_does_not_have_yet_runs_without_a_reboot(
     ]
 
 
-def test_one_failure_domain_at_a_time_and_none_after_one_that_failed(
-    layers: object, as_locked: str, published: Archive, tmp_path: Path
-) -> None:
+def two_that_differ(layers: object, as_locked: str) -> dict[str, Machine]:
+    """Hosts of two failure domains on which containerd must restart."""
     assert callable(layers)
     hosts = {name: Machine(root=layers(as_locked)) for name in ("gpu-1", "gpu-2")}
     for machine in hosts.values():
         machine.write("etc/containerd/conf.d/50-tokenworks.toml", "version = 3\n")
+    return hosts
+
+
+def test_a_host_that_is_lost_amid_its_turn_keeps_every_later_failure_domain_from_changing(
+    layers: object, as_locked: str, published: Archive, tmp_path: Path
+) -> None:
+    hosts = two_that_differ(layers, as_locked)
+    hosts["gpu-1"].write("var/lib/stand-in/faults.json", '{"lost": 1}')
+    before, log = hosts["gpu-2"].snapshot(), hosts["gpu-2"].log
+    ran = world.play("prepare.yml", hosts, published.lock(), published, tmp_path / "run")
+    assert ran.status == 4
+    assert hosts["gpu-1"].log[-1] == "systemctl restart containerd"
+    assert (hosts["gpu-2"].snapshot(), hosts["gpu-2"].log) == (before, log)
+    assert [task for task in ran.tasks if task.startswith("gpu-2: ")] == [
+        "gpu-2: Plan what differs from the lock",
+        "gpu-2: Group the hosts that change by their failure domain",
+    ]
+
+
+def test_one_failure_domain_at_a_time_and_none_after_one_that_failed(
+    layers: object, as_locked: str, published: Archive, tmp_path: Path
+) -> None:
+    hosts = two_that_differ(layers, as_locked)
     hosts["gpu-1"].write("var/lib/stand-in/faults.json", '{"fallen": 1}')
     logs = {name: len(machine.log) for name, machine in hosts.items()}
     ran = world.play("prepare.yml", hosts, published.lock(), published, tmp_path / "run")

@@ -218,6 +218,18 @@ def test_packages_wait_until_the_first_boot_has_installed_its_own(
     assert host.text("root/waited") == "status --wait 0\n"
 
 
+def test_a_first_boot_that_does_not_end_is_named_and_nothing_is_installed(
+    host: Machine, play: Play, published: Archive
+) -> None:
+    host.write("usr/bin/cloud-init", "#!/bin/sh\nexec sleep 60\n")
+    (host.root / "usr/bin/cloud-init").chmod(0o755)
+    lock = published.lock(NEWER_DRIVER)
+    ran = play("prepare.yml", host, lock, base_lock_timeout_seconds=1)
+    assert ran.status == 2
+    assert "cloud-init has not finished in 1 seconds" in ran.message
+    assert NEWER_DRIVER not in host.text("var/lib/dpkg/status")
+
+
 def test_a_package_manager_that_stays_busy_is_named_and_not_broken_into(
     host: Machine, play: Play, published: Archive
 ) -> None:

@@ -18,6 +18,11 @@ FILES = sorted(
     {*ROLES.parent.glob("*.yml"), *ROLES.parent.glob("tasks/*.yml"), *ROLES.rglob("*.yml")}
     - {COLLECTIONS}
 )
+MODULES = {
+    path.stem
+    for name in ("library", "action_plugins")
+    for path in (ROLES.parent / name).glob("*.py")
+}
 
 
 def tasks(entries: Any) -> Iterator[dict[str, Any]]:
@@ -65,6 +70,29 @@ def test_what_a_role_uses_is_in_its_specification() -> None:
         text = "".join(path.read_text() for path in (ROLES / role / "tasks").glob("*.yml"))
         own = {name for name in options if not name.startswith("host_")}
         assert own == {name for name in own if re.search(rf"\b{name}\b", text)}
+
+
+def named_by(entries: Any) -> set[str]:
+    """Names that tasks themselves bring: what they register, their variables and facts."""
+    found: set[str] = set()
+    for task in tasks(entries):
+        found |= {task["register"]} if "register" in task else set()
+        found |= set(task.get("vars", {})) | set(task.get("ansible.builtin.set_fact", {}))
+    return found
+
+
+@pytest.mark.parametrize("role", ORDER)
+def test_every_variable_that_a_role_uses_is_in_its_specification(role: str) -> None:
+    files = sorted((ROLES / role / "tasks").glob("*.yml"))
+    brought = set().union(*(named_by(read_yaml(file)) for file in files))
+    known = set(specification(role)["options"]) | brought | MODULES
+    for file in files:
+        lines = [
+            line for line in file.read_text().splitlines() if not line.lstrip().startswith("#")
+        ]
+        text = re.sub(r"/\S+", "", "\n".join(lines))
+        used = set(re.findall(rf"\b(?:{role}|host)_\w+", text))
+        assert used <= known, file
 
 
 def test_the_documentation_is_the_one_that_is_generated() -> None:

@@ -52,7 +52,7 @@ def pool(machines: dict[str, Machine], lock: HostLock, archive: Archive) -> Pool
             Host(name=name, address=str(machine.root), failure_domain=name)
             for name, machine in machines.items()
         ),
-        access=Access(user="root", known_hosts=Path("/nowhere/known_hosts")),
+        access=Access(user="root", known_hosts=""),
         lock=lock,
         settings=next(iter(machines.values())).settings,
         keys={"tests.asc": archive.armoured},

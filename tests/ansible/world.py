@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.ansible import debs
-from tests.hosts import repository
-from tokenworks.hosts.lock import HostLock
+from tokenworks.hosts.lock import HostLock, Part
+from tokenworks.hosts.lock_file import make_lock
+from tokenworks.hosts.names import RENAMED_AT
+from tokenworks.hosts.request import LockRequest
 from tokenworks.hosts.settings import HostSettings
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -32,63 +34,49 @@ class Archive:
     fingerprint: str
     armoured: str
 
-    def lock(self, driver: str = debs.DRIVER, **changed: Any) -> HostLock:
-        """Return the lock for a driver version, with the other parts of this folder."""
-        wanted = _parts(
-            driver, changed.pop("kernel", debs.KERNEL), changed.pop("toolkit", debs.TOOLKIT)
-        )
+    def lock(
+        self,
+        driver: str = debs.DRIVER,
+        *,
+        kernel: str = debs.KERNEL,
+        toolkit: str = debs.TOOLKIT,
+        os: str = "debian-12",
+    ) -> HostLock:
+        """Return the lock for a driver version, resolved from the packages of this folder.
+
+        Packages have Ubuntu's names, whatever the roots are.
+        """
+        keys = self.folder / "keys"
+        keys.mkdir(exist_ok=True)
+        (keys / "tests.asc").write_text(self.armoured)
+        made = make_lock(self._request(driver, kernel, toolkit), keys)
+        (repository,) = made.repositories
+        reached = repository.model_copy(update={"uri": self.uri})
+        return made.model_copy(update={"os": os, "repositories": (reached,)})
+
+    def _request(self, driver: str, kernel: str, toolkit: str) -> LockRequest:
+        renamed = int(driver.split(".", 1)[0]) >= RENAMED_AT
         repository = {
             "name": "tests",
-            "uri": self.uri,
+            "uri": f"file://{self.folder}",
             "suite": "./",
             "key_file": "tests.asc",
             "key_fingerprint": self.fingerprint,
+            "parts": list(Part),
         }
-        kernel = next(name for name, part in wanted if part == "kernel")
-        fields = {
-            "os": "debian-12",
-            "architecture": "amd64",
-            "kernel": kernel[0].removeprefix("linux-image-"),
-            "driver": {"version": driver, "modules": "open", "archive": "cuda"},
-            "toolkit_version": next(n[1] for n, p in wanted if p == "toolkit").split("-")[0],
-            "repositories": [repository],
-            "packages": [
-                {
-                    "name": name,
-                    "version": version,
-                    "part": part,
-                    "sha256": self.sha256(name, version),
-                    "repository": "tests",
-                }
-                for (name, version), part in wanted
-            ],
-        }
-        return HostLock.model_validate(fields | changed)
-
-    def sha256(self, name: str, version: str) -> str:
-        file = self.folder / "pool" / f"{name}_{version}_amd64.deb"
-        return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def _parts(driver: str, kernel: str, toolkit: str) -> list[tuple[tuple[str, str], str]]:
-    """Name, version and part of each locked package."""
-    image = {debs.KERNEL: "6.1.158-1", debs.NEWER_KERNEL: "6.1.164-1"}[kernel]
-    renamed = int(driver.split(".", 1)[0]) >= 590
-    packages = repository.driver_590(driver) if renamed else repository.driver_580(driver)
-    names = {d.name for d in packages} | ({"nvidia-utils", "nvidia-modprobe"} if renamed else set())
-    fabric = {"nvidia-fabricmanager", "libnvidia-nscq"}
-    return [
-        ((f"linux-image-{kernel}", image), "kernel"),
-        ((f"linux-headers-{kernel}", image), "headers"),
-        (("gcc-12", "12.2.0-14+deb12u1"), "compiler"),
-        (("dkms", "3.0.10-8+deb12u1"), "other"),
-        (("containerd.io", f"{debs.CONTAINERD}-1"), "containerd"),
-        *(((deb.name, deb.version), "toolkit") for deb in repository.toolkit(toolkit)),
-        *(
-            ((name, f"{driver}-1ubuntu1"), "fabric_manager" if name in fabric else "driver")
-            for name in sorted(names - {"nvidia-dkms-580"})
-        ),
-    ]
+        return LockRequest.model_validate(
+            {
+                "os": "ubuntu-24.04",
+                "architecture": "amd64",
+                "kernel": kernel,
+                "compiler": "gcc-12",
+                "driver": {"version": driver, "modules": "open", "archive": "cuda"},
+                "nvidia_smi": debs.SMI_SINCE_590 if renamed else None,
+                "toolkit_version": toolkit,
+                "containerd": {"package": "containerd.io", "version": f"{debs.CONTAINERD}-1"},
+                "repositories": [repository],
+            }
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

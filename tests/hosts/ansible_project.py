@@ -37,7 +37,7 @@ def pool(folder: Path, *names: str, gpus: int = 8) -> Pool:
     return Pool(
         name="h100",
         hosts=hosts,
-        access=Access(user="root", known_hosts=folder / "known_hosts"),
+        access=Access(user="root", known_hosts=""),
         lock=samples.lock(),
         settings=HostSettings(expected_gpus=gpus),
         keys={},

@@ -91,7 +91,12 @@ def driver_590(version: str = NEW_DRIVER) -> list[Deb]:
     full = f"{version}-1ubuntu1"
     same = f"(= {full})"
     return [
-        Deb(name="libnvidia-compute", version=full, depends=f"libnvidia-gpucomp {same}"),
+        Deb(
+            name="libnvidia-compute",
+            version=full,
+            depends=f"libnvidia-gpucomp {same}",
+            conflicts="libnvidia-compute-580, nvidia-utils-580",
+        ),
         Deb(name="libnvidia-gpucomp", version=full),
         Deb(name="libnvidia-cfg1", version=full),
         Deb(
@@ -102,9 +107,54 @@ def driver_590(version: str = NEW_DRIVER) -> list[Deb]:
         Deb(name="nvidia-kernel-common", version=full, depends=f"nvidia-firmware {same}"),
         Deb(name="nvidia-firmware", version=full),
         Deb(name="nvidia-kernel-source-open", version=full),
+        Deb(name="nvidia-modprobe", version=full),
         Deb(name="nvidia-persistenced", version=full, depends=f"libnvidia-cfg1 {same}"),
         Deb(name="nvidia-fabricmanager", version=full),
         Deb(name="libnvidia-nscq", version=full),
+    ]
+
+
+def canonical(version: str = DRIVER, kernel: str = KERNEL) -> list[Deb]:
+    """Canonical's compute-only driver with modules that come built and signed for one kernel.
+
+    Names and dependencies as packages.ubuntu.com has them for noble.
+    """
+    full, branch = f"{version}-0ubuntu0.24.04.1", version.split(".", 1)[0]
+    server = f"{branch}-server"
+    common = f"nvidia-kernel-common-{server}"
+    return [
+        Deb(
+            name=f"nvidia-headless-no-dkms-{server}-open",
+            version=full,
+            depends=f"libnvidia-cfg1-{server}, libnvidia-compute-{server}, {common}, "
+            f"nvidia-compute-utils-{server}, nvidia-kernel-source-{server}-open",
+        ),
+        Deb(
+            name=f"nvidia-headless-{server}-open",
+            version=full,
+            depends=f"nvidia-dkms-{server}-open, nvidia-headless-no-dkms-{server}-open",
+        ),
+        Deb(name=f"nvidia-dkms-{server}-open", version=full, depends="dkms"),
+        Deb(name=f"libnvidia-cfg1-{server}", version=full),
+        Deb(name=f"libnvidia-compute-{server}", version=full, depends=f"{common}-{version}"),
+        Deb(name=common, version=full, provides=f"{common}-{version}"),
+        Deb(name=f"nvidia-compute-utils-{server}", version=full),
+        Deb(name=f"nvidia-kernel-source-{server}-open", version=full),
+        Deb(
+            name=f"nvidia-utils-{server}",
+            version=full,
+            depends=f"libnvidia-compute-{server} (>= {version})",
+        ),
+        Deb(name=f"nvidia-fabricmanager-{branch}", version=full),
+        Deb(name=f"libnvidia-nscq-{branch}", version=full),
+        Deb(name="nvidia-modprobe", version="535.54.03-1"),
+        Deb(
+            name=f"linux-modules-nvidia-{server}-open-{kernel}",
+            version=UBUNTU,
+            depends=f"linux-image-{kernel}, linux-signatures-nvidia-{kernel} (= {UBUNTU}), "
+            f"{common} (>= {version})",
+        ),
+        Deb(name=f"linux-signatures-nvidia-{kernel}", version=UBUNTU),
     ]
 
 

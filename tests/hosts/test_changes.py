@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.hosts.samples import DRIVER, FILES, KERNEL, UNITS, lock, state
-from tokenworks.hosts.changes import ChangeClass, ChangePlan, Step, plan_changes
+from tokenworks.hosts.changes import (
+    _INTERRUPTING,
+    ChangeClass,
+    ChangePlan,
+    Step,
+    plan_changes,
+    wanted_units,
+)
+from tokenworks.hosts.lock import HostLock
 
 PACKAGES = state().packages
 
@@ -171,6 +179,69 @@ def test_nouveau_leaves_by_a_reboot() -> None:
     assert Step.LOAD_DRIVER not in plan.steps
 
 
+@pytest.mark.parametrize(("there", "wanted"), [("proprietary", "open"), ("open", "proprietary")])
+def test_modules_of_the_other_flavour_leave_by_a_reboot_though_their_version_is_the_locked_one(
+    there: str, wanted: str
+) -> None:
+    driver = {"version": DRIVER, "modules": wanted, "archive": "cuda"}
+    plan = plan_changes(state(loaded_modules=there), lock(driver=driver), FILES)
+    assert plan.change_class is ChangeClass.DRIVER
+    because = f"{there} modules are loaded, locked is {wanted}"
+    assert [change.because for change in plan.changes] == [because]
+    assert plan.steps == (Step.DRAIN, Step.REBOOT, Step.VERIFY, Step.UNCORDON)
+    same = plan_changes(state(loaded_modules=wanted), lock(driver=driver), FILES)
+    assert same.change_class is ChangeClass.NOTHING
+
+
+BESIDE = (
+    *("nvidia-mig-manager", "nvidia-gds", "nvidia-gds-12-8", "nvidia-fs", "nvidia-fs-dkms"),
+    *("nvidia-cuda-toolkit", "nvidia-cuda-dev", "libnvidia-ml-dev", "nvidia-profiler"),
+)
+OF_DRIVER = (
+    *("nvidia-driver-570", "libnvidia-compute-570", "nvidia-utils-570-server", "nvidia-imex-570"),
+    *("nvidia-headless-no-dkms-570-server", "cuda-drivers-570", "nvidia-cuda-mps", "nvlsm"),
+    "nvidia-fabricmanager-570",
+)
+
+
+def test_what_is_no_part_of_the_driver_stays_with_whoever_installed_it() -> None:
+    plan = planned(packages=PACKAGES | dict.fromkeys(BESIDE, "1.0-1"))
+    assert (plan.removed, plan.steps) == ((), ())
+
+
+def test_what_is_of_another_driver_leaves_under_whatever_name() -> None:
+    plan = planned(packages=PACKAGES | dict.fromkeys(OF_DRIVER, "570.1-1"))
+    assert plan.removed == tuple(sorted(OF_DRIVER))
+
+
+def canonical(**changed: str) -> HostLock:
+    """The lock with Canonical's driver, whose modules come built."""
+    names = {
+        "libnvidia-compute-580": "libnvidia-compute-580-server",
+        "nvidia-dkms-580-open": f"linux-modules-nvidia-580-server-open-{KERNEL}",
+        "nvidia-utils-580": "nvidia-compute-utils-580-server",
+    } | changed
+    packages = [package.model_dump(mode="json") for package in lock().packages]
+    renamed = [one | {"name": names.get(one["name"], one["name"])} for one in packages]
+    headless = renamed[0] | {"name": "nvidia-headless-no-dkms-580-server-open", "part": "driver"}
+    return lock(packages=[*renamed, headless])
+
+
+def test_modules_that_come_built_are_not_built_here() -> None:
+    built = plan_changes(state(packages={}), lock(), FILES)
+    given_built = plan_changes(state(packages={}), canonical(), FILES)
+    assert Step.BUILD_MODULE in built.steps
+    assert Step.BUILD_MODULE not in given_built.steps
+    assert {Step.DRAIN, Step.PACKAGES, Step.REBOOT} <= set(given_built.steps)
+
+
+@pytest.mark.parametrize("owner", ["nvidia-persistenced", "nvidia-compute-utils-580-server"])
+def test_the_persistence_daemon_runs_whichever_package_brings_it(owner: str) -> None:
+    unit = "nvidia-persistenced.service"
+    assert unit in wanted_units(state(), canonical(**{"nvidia-utils-580": owner}))
+    assert unit not in wanted_units(state(), lock())
+
+
 def test_a_driver_that_is_not_loaded_is_loaded_without_a_reboot() -> None:
     plan = planned(loaded_driver=None)
     assert Step.LOAD_DRIVER in plan.steps
@@ -200,21 +271,46 @@ def test_a_run_that_was_cut_off_is_finished() -> None:
     st.sampled_from([None, DRIVER, "615.71.09"]),
     st.sampled_from([KERNEL, "6.8.0-90-generic"]),
     st.booleans(),
+    st.sets(st.sampled_from([file.path for file in FILES])),
+    st.sets(st.sampled_from(sorted(set(Step) - {Step.DRAIN, Step.VERIFY}))),
+    st.sampled_from([(), ("nvidia-dkms-580-open",)]),
 )
 def test_nothing_that_stops_gpus_happens_before_the_host_is_drained(
-    differing: dict[str, str], loaded: str | None, boot: str, reboot: bool
+    differing: dict[str, str],
+    loaded: str | None,
+    boot: str,
+    reboot: bool,
+    stale: set[str],
+    owed: set[Step],
+    half: tuple[str, ...],
 ) -> None:
     packages = {name: differing.get(name, version) for name, version in PACKAGES.items()}
     packages = {name: version for name, version in packages.items() if version}
     plan = planned(
-        packages=packages, loaded_driver=loaded, boot_kernel=boot, reboot_required=reboot
+        packages=packages,
+        loaded_driver=loaded,
+        boot_kernel=boot,
+        reboot_required=reboot,
+        files={f.path: None if f.path in stale else f.sha256 for f in FILES},
+        owed=tuple(sorted(owed)),
+        half_installed=half,
     )
-    stops = {Step.REBOOT, Step.LOAD_DRIVER, Step.RESTART_CONTAINERD, Step.RELOAD_UNITS}
-    if stops & set(plan.steps):
+    stops = set(_INTERRUPTING) & set(plan.steps)
+    if stops or plan.installed or plan.removed:
         assert plan.steps[0] is Step.DRAIN
         assert plan.steps[-1] is Step.UNCORDON
         assert plan.steps[-2] is Step.VERIFY
     assert bool(plan.changes) == (plan.change_class is not ChangeClass.NOTHING)
+
+
+def test_every_step_that_touches_what_gpus_are_used_by_is_one_that_stops_them() -> None:
+    """Steps that nobody notices are named, so that whoever adds one has to say which it is."""
+    unnoticed = {
+        *(Step.DRAIN, Step.FILES, Step.PACKAGES, Step.INITRAMFS, Step.BOOT_LOADER),
+        *(Step.ENABLE_UNITS, Step.VERIFY, Step.UNCORDON),
+    }
+    assert set(Step) == unnoticed | set(_INTERRUPTING)
+    assert not unnoticed & set(_INTERRUPTING)
 
 
 @given(st.dictionaries(st.sampled_from(sorted(PACKAGES)), st.sampled_from(["", "0.1-1"])))

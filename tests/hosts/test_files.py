@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from tokenworks.hosts.lock import HostLock
 from tokenworks.hosts.settings import HostSettings
 from tokenworks.hosts.state import Containerd
 from tokenworks.templating import TEMPLATES
+
+LIBRARY = "/usr/local/lib/tokenworks/"
 
 
 @pytest.fixture
@@ -77,7 +80,7 @@ def test_each_locked_version_wins_and_every_other_of_its_kind_is_fenced_off(
     locked: HostLock, keys: dict[str, str]
 ) -> None:
     text = made(locked, keys)["/etc/apt/preferences.d/00-tokenworks"].text
-    *pinned, fence = Deb822.iter_paragraphs(text.encode())
+    *pinned, _beside, fence = Deb822.iter_paragraphs(text.encode())
     assert {p["Package"]: p["Pin"] for p in pinned} == {
         name: f"version {version}" for name, version in locked.versions.items()
     }
@@ -212,7 +215,74 @@ def test_labels_carry_driver_and_toolkit(locked: HostLock, keys: dict[str, str])
     assert "tokenworks.dev/driver=580.159.04\n" in text
 
 
-def test_the_programs_of_the_gate_are_the_ones_that_ansible_runs() -> None:
-    root = Path(TEMPLATES).parent / "ansible"
-    assert (root / "library" / "host_state.py").exists()
-    assert (root / "module_utils" / "host_base.py").exists()
+def test_the_programs_of_the_gate_are_the_ones_that_ansible_runs(
+    locked: HostLock, keys: dict[str, str]
+) -> None:
+    root = Path(TEMPLATES).parent
+    files = made(locked, keys)
+    sources = {
+        "host_base.py": root / "ansible" / "module_utils",
+        "host_gpu.py": root / "ansible" / "module_utils",
+        "host_state.py": root / "ansible" / "library",
+        "host_checks.py": TEMPLATES / "hosts",
+        "host_gate.py": TEMPLATES / "hosts",
+    }
+    shipped = {path: file.text for path, file in files.items() if path.startswith(LIBRARY)}
+    assert shipped == {
+        LIBRARY + name: (folder / name).read_text("utf-8") for name, folder in sources.items()
+    }
+
+
+def test_every_module_that_the_gate_imports_lies_beside_it(
+    locked: HostLock, keys: dict[str, str]
+) -> None:
+    files = made(locked, keys)
+    shipped = {path.removeprefix(LIBRARY).removesuffix(".py"): f.text for path, f in files.items()}
+    for name, text in shipped.items():
+        if name.startswith("host_"):
+            wanted = re.findall(r"^\s*(?:import|from) (host_\w+)", text, re.MULTILINE)
+            assert set(wanted) <= set(shipped), name
+
+
+def test_file_systems_that_are_asked_for_are_loaded_at_each_boot(
+    locked: HostLock, keys: dict[str, str]
+) -> None:
+    path = "/etc/modules-load.d/tokenworks-gpu.conf"
+    plain = made(locked, keys)[path].text
+    assert [line for line in plain.splitlines() if line[0] != "#"] == ["nvidia", "nvidia-uvm"]
+    asked = made(locked, keys, storage_modules=["nfs", "lustre"])[path].text
+    wanted = ["nvidia", "nvidia-uvm", "nfs", "lustre"]
+    assert [line for line in asked.splitlines() if line[0] != "#"] == wanted
+
+
+def test_the_entry_that_boots_lies_below_a_submenu_whatever_others_say(
+    locked: HostLock, keys: dict[str, str]
+) -> None:
+    text = made(locked, keys)["/etc/default/grub.d/50-tokenworks-kernel.cfg"].text
+    script = f'GRUB_DISABLE_SUBMENU=y\n{text}\necho "$GRUB_DISABLE_SUBMENU/$GRUB_DEFAULT"'
+    said = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True)
+    path = f"Advanced options for Ubuntu>Ubuntu, with Linux {locked.kernel}"
+    assert said.stdout == f"/{path}\n"
+
+
+def test_what_is_no_part_of_the_driver_is_not_fenced_off(
+    locked: HostLock, keys: dict[str, str]
+) -> None:
+    text = made(locked, keys)["/etc/apt/preferences.d/00-tokenworks"].text
+    records = list(Deb822.iter_paragraphs(text.encode()))[len(locked.packages) :]
+    for name, priority in {
+        "nvidia-mig-manager": "500",
+        "nvidia-gds-12-8": "500",
+        "nvidia-utils-615": "-1",
+        "nvidia-fsck": "-1",
+    }.items():
+        first = next(r for r in records if fits(r["Package"], name))
+        assert first["Pin-Priority"] == priority, name
+
+
+def fits(packages: str, name: str) -> bool:
+    """Whether a record of preferences is about a package, as apt_preferences(5) has it."""
+    return any(
+        re.search(word.strip("/"), name) is not None if word.startswith("/") else word == name
+        for word in packages.split()
+    )

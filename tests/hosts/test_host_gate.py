@@ -35,7 +35,7 @@ from tokenworks.hosts.checks import Outcome, judge, read_report
 from tokenworks.hosts.files import gate_expectations
 from tokenworks.hosts.settings import HostSettings
 
-from .samples import lock
+from .samples import DRIVER, lock
 
 
 def test_a_healthy_host_passes_every_check_that_can_be_asked_for(tmp_path: Path) -> None:
@@ -71,6 +71,11 @@ FAILING: dict[str, tuple[str, dict[str, str | bytes], dict[str, str | tuple[int,
     "another driver in the kernel": (
         "driver",
         {"proc/driver/nvidia/version": LOADED.format("570.1.1")},
+        {},
+    ),
+    "modules of the other flavour": (
+        "driver",
+        {"proc/driver/nvidia/version": LOADED.format(DRIVER).replace(" Open ", " ")},
         {},
     ),
     "another module on disk": ("driver", {}, {"modinfo": "570.1.1\n"}),

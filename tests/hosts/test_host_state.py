@@ -69,48 +69,12 @@ def test_the_loaded_driver_is_told_of_either_flavour(
 ) -> None:
     host = fake_host(tmp_path, {"proc/driver/nvidia/version": line})
     assert host_gpu.loaded_driver(host) == version
+    flavour = "open" if " Open " in line else "proprietary"
+    assert host_state.read(host)["loaded_modules"] == host_gpu.loaded_modules(host) == flavour
 
 
-GRUB = """
-if [ "${{next_entry}}" ] ; then
-   set default="${{next_entry}}"
-else
-   set default="{default}"
-fi
-menuentry 'Ubuntu' --class ubuntu $menuentry_id_option 'gnulinux-simple-uuid' {{
-\tlinux\t/boot/vmlinuz-6.8.0-90-generic root=UUID=1 ro
-}}
-submenu 'Advanced options for Ubuntu' $menuentry_id_option 'gnulinux-advanced-uuid' {{
-\tmenuentry 'Ubuntu, with Linux 6.8.0-90-generic' $menuentry_id_option 'gnulinux-90' {{
-\t\tlinux\t/boot/vmlinuz-6.8.0-90-generic root=UUID=1 ro
-\t}}
-\tmenuentry 'Ubuntu, with Linux 6.8.0-87-generic' $menuentry_id_option 'gnulinux-87' {{
-\t\tlinux\t/boot/vmlinuz-6.8.0-87-generic root=UUID=1 ro
-\t}}
-}}
-"""
-
-
-@pytest.mark.parametrize(
-    ("default", "environment", "kernel"),
-    [
-        ("0", "", "6.8.0-90-generic"),
-        (
-            "Advanced options for Ubuntu>Ubuntu, with Linux 6.8.0-87-generic",
-            "",
-            "6.8.0-87-generic",
-        ),
-        ("gnulinux-advanced-uuid>gnulinux-87", "", "6.8.0-87-generic"),
-        ("0", "next_entry=gnulinux-advanced-uuid>gnulinux-87\n", "6.8.0-87-generic"),
-        ("Advanced options for Ubuntu>Ubuntu, with Linux 6.8.0-1-generic", "", None),
-        ("1>2", "", None),
-    ],
-)
-def test_the_kernel_that_boots_next_is_what_grub_would_start(
-    tmp_path: Path, default: str, environment: str, kernel: str | None
-) -> None:
-    files = {"boot/grub/grub.cfg": GRUB.format(default=default), "boot/grub/grubenv": environment}
-    assert host_base.boot_kernel(fake_host(tmp_path, files)) == kernel
+def test_without_a_driver_no_flavour_is_loaded(tmp_path: Path) -> None:
+    assert host_gpu.loaded_modules(fake_host(tmp_path, {"etc/x": ""})) is None
 
 
 def test_without_grub_the_link_names_the_kernel(tmp_path: Path) -> None:

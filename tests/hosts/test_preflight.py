@@ -115,6 +115,22 @@ def test_secure_boot_with_an_enrolled_key_or_a_signed_module_is_no_obstacle() ->
 
 
 @pytest.mark.parametrize(
+    ("package", "is_built_here"),
+    [
+        ("nvidia-dkms-580-open", True),
+        ("nvidia-kernel-open-dkms", True),
+        ("nvidia-headless-no-dkms-580-server-open", False),
+    ],
+)
+def test_only_modules_that_are_built_here_need_a_key(package: str, is_built_here: bool) -> None:
+    names = {"nvidia-dkms-580-open": package}
+    packages = [p.model_copy(update={"name": names.get(p.name, p.name)}) for p in lock().packages]
+    locked = lock().model_copy(update={"packages": tuple(packages)})
+    found = refused(state(**GOOD, secure_boot=True), locked=locked)
+    assert ("would reject a module built here" in str(found)) is is_built_here
+
+
+@pytest.mark.parametrize(
     ("root", "words"),
     [
         ({"root_present": False, "root_schema": None}, "is missing; let its owner write it"),

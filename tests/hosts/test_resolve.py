@@ -20,6 +20,9 @@ from tokenworks.hosts.lock_file import differences, lock_text, make_lock, read_h
 from tokenworks.hosts.names import part_of
 from tokenworks.hosts.request import LockRequest
 
+NEW = {"version": NEW_DRIVER, "modules": "open", "archive": "cuda"}
+SMI = {DRIVER: None, NEW_DRIVER: "libnvidia-compute"}
+
 
 def resolved(archives: Path, signer: Signer, **changed: Any) -> HostLock:
     asked = LockRequest.model_validate(repository.request(archives, signer, **changed))
@@ -66,7 +69,7 @@ def test_every_hash_is_that_of_the_file_in_the_repository(archives: Path, signer
 def test_fabric_manager_is_at_the_version_of_the_driver(archives: Path, signer: Signer) -> None:
     for version in (DRIVER, NEW_DRIVER):
         driver = {"version": version, "modules": "open", "archive": "cuda"}
-        lock = resolved(archives, signer, driver=driver)
+        lock = resolved(archives, signer, driver=driver, nvidia_smi=SMI[version])
         found = {p.name: p.version for p in lock.of(Part.FABRIC_MANAGER)}
         full = f"{version}-1ubuntu1"
         assert found == {"nvidia-fabricmanager": full, "libnvidia-nscq": full}
@@ -75,8 +78,8 @@ def test_fabric_manager_is_at_the_version_of_the_driver(archives: Path, signer: 
 def test_packages_of_branch_595_carry_no_branch_in_their_names(
     archives: Path, signer: Signer
 ) -> None:
-    driver = {"version": NEW_DRIVER, "modules": "open", "archive": "cuda"}
-    found = names(resolved(archives, signer, driver=driver), Part.DRIVER)
+    lock = resolved(archives, signer, driver=NEW, nvidia_smi=SMI[NEW_DRIVER])
+    found = names(lock, Part.DRIVER)
     assert {"libnvidia-compute", "nvidia-dkms-open", "libnvidia-gpucomp"} <= found
     assert not [name for name in found if "580" in name]
 

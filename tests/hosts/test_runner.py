@@ -342,3 +342,21 @@ def test_without_kubectl_no_node_is_touched_that_would_have_to_be_drained(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(OperationError, match=r"no kubectl on the PATH; install one within one"):
         ran(tmp_path, GOOD, changes=True, kubeconfig="~/.kube/config")
+
+
+def test_the_keys_of_the_hosts_lie_where_ssh_is_told_to_look(tmp_path: Path) -> None:
+    """As their text: the file that they came from may be in another checkout."""
+    keys = "gpu-1 ssh-ed25519 AAAA-of-the-test"
+    script = tmp_path / "look"
+    script.write_text(
+        'file=$(sed -n "s/^  UserKnownHostsFile //p" "${ANSIBLE_SSH_COMMON_ARGS#-F }")\n'
+        f"eval cp $file {tmp_path / 'seen'}\n"
+    )
+    look = GOOD.replace('"true"', f"sh {script}")
+    made = project(tmp_path / "project", site=look)
+    plain = pool(tmp_path, "gpu-1")
+    access = dataclasses.replace(plain.access, known_hosts=f"{keys}\n")
+    asked = dataclasses.replace(plain, access=access)
+    playbook = Playbook(name="site.yml", project=made, timeout_seconds=120)
+    assert only(run_playbook(playbook, asked, asked.hosts, watch=nothing)).outcome.good
+    assert (tmp_path / "seen").read_text() == f"{keys}\n"

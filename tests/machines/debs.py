@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.ansible import gotools
-from tests.ansible.debs import Files, loaded
+from tests.ansible.debs import SMI_SINCE_590, Files, loaded
 from tests.hosts import repository
 from tests.hosts.repository import Deb, Signer
+from tokenworks.hosts.names import RENAMED_AT
 
 OLD, NEWER, NEXT_BRANCH = "580.126.20", "580.159.04", "595.91.07"
 TOOLKIT: Final = repository.TOOLKIT
@@ -25,13 +26,8 @@ _UNITS: Final = "lib/systemd/system"
 
 def driver(folder: Path, version: str) -> list[Deb]:
     """Return a driver under the names of its generation."""
-    full = f"{version}-1ubuntu1"
-    if int(version.split(".", 1)[0]) < 590:
-        packages = repository.driver_580(version)
-    else:
-        utils = Deb(name="nvidia-utils", version=full, depends=f"libnvidia-compute (= {full})")
-        modprobe = Deb(name="nvidia-modprobe", version=full)
-        packages = [*repository.driver_590(version), utils, modprobe]
+    renamed = int(version.split(".", 1)[0]) >= RENAMED_AT
+    packages = repository.driver_590(version) if renamed else repository.driver_580(version)
     kept = (deb for deb in packages if deb.name != "nvidia-dkms-580")
     return [_filled(folder, deb, version) for deb in kept]
 
@@ -84,6 +80,8 @@ def _filled(folder: Path, deb: Deb, version: str) -> Deb:
     if fill is None:
         return deb
     files, scripts = fill(folder, version)
+    if deb.name == SMI_SINCE_590:
+        files = {**files, **_smi(folder, version)[0]}
     return loaded(folder, deb, files, **scripts)
 
 

@@ -77,7 +77,7 @@ class Site:
             hosts=(Host(name="gpu-1", address=machine.address, failure_domain="rack-1"),),
             access=Access(
                 user="root",
-                known_hosts=machine.known_hosts,
+                known_hosts=machine.known_hosts.read_text(),
                 key_file=str(machine.image.key_file),
             ),
             lock=self.lock(driver, toolkit),

@@ -127,7 +127,11 @@ def test_commands_by_hand_name_files_that_are_there(tmp_path: Path) -> None:
     folder = tmp_path / ".tokenworks" / "example-hosts" / "hosts" / "h100"
     assert f"-i {folder / 'hosts.json'} check.yml" in text
     assert json.loads((folder / "hosts.json").read_text())["all"]["vars"]["host_pool"] == "h100"
-    assert "StrictHostKeyChecking yes" in (folder / "ssh_config").read_text()
+    config = (folder / "ssh_config").read_text()
+    assert "StrictHostKeyChecking yes" in config
+    assert f'UserKnownHostsFile "{folder / "known_hosts"}"' in config
+    keys = (ROOT / "stacks" / "example-hosts" / "known_hosts").read_text()
+    assert (folder / "known_hosts").read_text() == keys
 
 
 def test_the_programs_of_the_example_prepare_label_and_serve() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.console import Console
 from rich.table import Table
 
@@ -49,6 +51,14 @@ def test_a_host_is_told_with_what_is_wrong_and_what_to_do() -> None:
     ):
         assert words in told
     assert "more" not in told
+
+
+def test_what_came_beside_the_lock_is_told() -> None:
+    (host,) = report(Outcome.CHANGED).hosts
+    brought = replace(host, brought=("make 4.3-4.1", "patch 2.7.6-7"))
+    told = text(pool_table(replace(report(), hosts=(brought,))))
+    assert "came with them from the distribution: make 4.3-4.1, patch 2.7.6-7" in told
+    assert "from the distribution" not in text(pool_table(report()))
 
 
 def test_a_hundred_changes_are_told_in_a_few_lines() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tokenworks.hosts.lock import HostLock, Part
+from tokenworks.hosts.names import builds_modules, is_beside_driver
 from tokenworks.hosts.state import HostState
 
 # Packages of NVIDIA's driver and toolkit, under any name that either archive has given them.
@@ -183,7 +184,7 @@ def wanted_packages(state: HostState, lock: HostLock) -> dict[str, str]:
 def wanted_units(state: HostState, lock: HostLock) -> tuple[str, ...]:
     """Return the units that must start at boot on this host."""
     owners = {
-        "nvidia-persistenced.service": re.compile(r"nvidia-persistenced"),
+        "nvidia-persistenced.service": re.compile(r"nvidia-persistenced|nvidia-compute-utils-.+"),
         "nvidia-fabricmanager.service": re.compile(r"nvidia-fabric-?manager(-\d+)?"),
         "nvidia-cdi-refresh.path": re.compile(r"nvidia-container-toolkit-base"),
     }
@@ -205,7 +206,7 @@ def _closed_gate(state: HostState) -> tuple[str, ...]:
 
 def _removed(state: HostState, wanted: Mapping[str, str]) -> tuple[str, ...]:
     present = {*state.packages, *state.half_installed}
-    strange = set(filter(_NVIDIA.fullmatch, present))
+    strange = {name for name in present if _NVIDIA.fullmatch(name) and not is_beside_driver(name)}
     for name, replaced in _REPLACES.items():
         if name in wanted:
             strange |= present.intersection(replaced)
@@ -255,6 +256,9 @@ def _driver_changes(state: HostState, lock: HostLock) -> Iterator[Change]:
     if state.loaded_driver not in (None, version):
         because = f"driver {state.loaded_driver} is loaded, locked is {version}"
         yield Change(change_class=ChangeClass.DRIVER, because=because)
+    if _other_modules(state, lock):
+        because = f"{state.loaded_modules} modules are loaded, locked is {lock.driver.modules}"
+        yield Change(change_class=ChangeClass.DRIVER, because=because)
     if state.loaded_driver is None and state.gpus:
         because = f"no driver is loaded, locked is {version}"
         yield Change(change_class=ChangeClass.DRIVER, because=because)
@@ -263,6 +267,11 @@ def _driver_changes(state: HostState, lock: HostLock) -> Iterator[Change]:
         have = f"module {built}" if built else "no module"
         because = f"kernel {lock.kernel} has {have} on disk, locked is {version}"
         yield Change(change_class=ChangeClass.DRIVER, because=because)
+
+
+def _other_modules(state: HostState, lock: HostLock) -> bool:
+    """Whether the loaded driver is of the other flavour; both are there under one version."""
+    return state.loaded_modules not in (None, lock.driver.modules)
 
 
 def _file_changes(stale: tuple[ManagedFile, ...]) -> Iterator[Change]:
@@ -329,11 +338,11 @@ def _driver_steps(
     version = lock.driver.version
     steps: set[Step] = set()
     touched = bool(parts & _OF_DRIVER or removed or state.half_installed)
-    if touched or state.module_versions.get(lock.kernel) != version:
+    if builds_modules(lock) and (touched or state.module_versions.get(lock.kernel) != version):
         steps |= {Step.BUILD_MODULE}
     if touched and state.gpus:
         steps |= {Step.RESTART_GPU_SERVICES, Step.REFRESH_CDI}
-    replaced = state.loaded_driver not in (None, version)
+    replaced = state.loaded_driver not in (None, version) or _other_modules(state, lock)
     other_kernel = Part.KERNEL in parts or state.running_kernel != lock.kernel
     if other_kernel or state.nouveau_loaded or replaced or (touched and state.reboot_required):
         return steps | {Step.REBOOT}

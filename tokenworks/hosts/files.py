@@ -13,6 +13,7 @@ from typing import Final
 from tokenworks.hosts.changes import ManagedFile, Step
 from tokenworks.hosts.keys import check_keys
 from tokenworks.hosts.lock import HostLock, Part
+from tokenworks.hosts.names import BESIDE_DRIVER
 from tokenworks.hosts.settings import HostSettings
 from tokenworks.hosts.state import HostState
 from tokenworks.templating import TEMPLATES, render
@@ -21,7 +22,6 @@ _ANSIBLE: Final = TEMPLATES.parent / "ansible"
 SOURCES: Final = "/etc/apt/sources.list.d/tokenworks.sources"
 CONTAINERD_ROOT: Final = "/etc/containerd/config.toml"
 CDI_SPEC: Final = "/var/run/cdi/nvidia.yaml"
-APT_LOCK_TIMEOUT_SECONDS: Final = 600
 GATE_TIMEOUT_SECONDS: Final = 1800
 """Room for `dcgmi diag -r 3`, which takes about a quarter of an hour (DCGM's documentation)."""
 
@@ -130,7 +130,12 @@ def _apt_files(
     yield HostFile(path=SOURCES, text=render("hosts/sources.j2", lock=lock))
     packages = sorted(lock.packages, key=lambda package: package.name)
     containers = (package.name for package in lock.of(Part.CONTAINERD))
-    preferences = render("hosts/preferences.j2", packages=packages, fenced=(*FENCED, *containers))
+    preferences = render(
+        "hosts/preferences.j2",
+        packages=packages,
+        beside=f"/^({BESIDE_DRIVER})$/",
+        fenced=(*FENCED, *containers),
+    )
     # The first record that fits counts, over all files in the order of their names.
     yield HostFile(path="/etc/apt/preferences.d/00-tokenworks", text=preferences)
     yield HostFile(
@@ -139,7 +144,6 @@ def _apt_files(
             "hosts/apt.conf.j2",
             settings=settings,
             blacklist=upgrade_blacklist(lock),
-            lock_timeout_seconds=APT_LOCK_TIMEOUT_SECONDS,
         ),
     )
 
@@ -159,7 +163,11 @@ def _boot_files(lock: HostLock, settings: HostSettings) -> Iterator[HostFile]:
     )
     yield HostFile(
         path="/etc/modules-load.d/tokenworks-gpu.conf",
-        text=render("hosts/modules-load.conf.j2", modules=("nvidia", "nvidia-uvm")),
+        text=render(
+            "hosts/modules-load.conf.j2",
+            modules=("nvidia", "nvidia-uvm"),
+            storage=settings.storage_modules,
+        ),
     )
     title = _TITLES[lock.os.split("-")[0]]
     yield HostFile(
@@ -214,6 +222,7 @@ def gate_expectations(lock: HostLock, settings: HostSettings) -> dict[str, objec
     counted = lock.of(Part.DRIVER, Part.FABRIC_MANAGER, Part.TOOLKIT, Part.CONTAINERD)
     return {
         "driver": lock.driver.version,
+        "modules": lock.driver.modules,
         "kernel": lock.kernel,
         "expected_gpus": settings.expected_gpus,
         "packages": {package.name: package.version for package in counted},

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from tokenworks.hosts.lock import HostLock
 from tokenworks.hosts.settings import HostSettings
+from tokenworks.hosts.sources import sources_digest
 
 INTERPRETER: Final = "/usr/bin/python3"
 """Named for every host: discovery may pick a shim that does not run without a login shell."""
@@ -42,11 +43,12 @@ class SessionManager:
 class Access:
     """Who logs in, which host keys are right, and which key is shown; None means ssh-agent's.
 
+    ``known_hosts`` is the text of such a file and not its place, which differs between checkouts.
     With ``session_manager`` addresses are ids of instances, and nothing of SSH is used.
     """
 
     user: str
-    known_hosts: Path
+    known_hosts: str
     key_file: str | None = None
     session_manager: SessionManager | None = None
 
@@ -96,8 +98,18 @@ def inventory(pool: Pool, hosts: Sequence[Host]) -> dict[str, Any]:
                 "host_settings": pool.settings.model_dump(mode="json"),
                 "host_keys": dict(sorted(pool.keys.items())),
                 "host_kubeconfig": pool.kubeconfig,
+                **role_variables(pool.settings),
             },
         }
+    }
+
+
+def role_variables(settings: HostSettings) -> dict[str, Any]:
+    """Return the variables of roles that are settings of hosts, by their names in the roles."""
+    return {
+        "base_lock_timeout_seconds": settings.package_lock_timeout_seconds,
+        "gpu_driver_reboot_timeout_seconds": settings.reboot_timeout_seconds,
+        "storage_client_modules": list(settings.storage_modules),
     }
 
 
@@ -119,8 +131,8 @@ def _way(access: Access) -> dict[str, Any]:
     }
 
 
-def ssh_config(access: Access, hosts: Sequence[Host]) -> str:
-    """Return OpenSSH's configuration for one run.
+def ssh_config(access: Access, hosts: Sequence[Host], known_hosts: Path) -> str:
+    """Return OpenSSH's configuration for one run; ``known_hosts`` is where their keys were written.
 
     It is a file, since ssh hands ``-F`` on to the connection to a jump host, and no other option:
     the jump host's key is checked as well.
@@ -133,7 +145,7 @@ def ssh_config(access: Access, hosts: Sequence[Host]) -> str:
         "Host *",
         "  BatchMode yes",
         "  StrictHostKeyChecking yes",
-        f'  UserKnownHostsFile "{access.known_hosts}"',
+        f'  UserKnownHostsFile "{known_hosts}"',
         "  GlobalKnownHostsFile none",
         f"  ConnectTimeout {PATIENCE_SECONDS}",
         "  ServerAliveInterval 10",
@@ -144,17 +156,17 @@ def ssh_config(access: Access, hosts: Sequence[Host]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def digest(pool: Pool, roles: Path) -> str:
-    """Return a digest of everything that decides what a run does: roles, lock, settings, hosts.
+def digest(pool: Pool, checkout: Path) -> str:
+    """Return a digest of everything that decides what a run does, wherever the checkout lies.
 
-    ``roles`` is the folder of playbooks and roles; a change in any of its files changes it.
+    That is code, playbooks and templates, lock, settings and keys, the hosts and the way to them.
     """
-    whole = hashlib.sha256()
-    for file in sorted(path for path in roles.rglob("*") if path.is_file()):
-        if "__pycache__" not in file.parts:
-            whole.update(f"{file.relative_to(roles)}\0".encode())
-            whole.update(hashlib.sha256(file.read_bytes()).digest())
     told = inventory(pool, pool.hosts)
-    whole.update(json.dumps(told, sort_keys=True).encode())
-    whole.update(ssh_config(pool.access, pool.hosts).encode())
-    return whole.hexdigest()
+    way = ssh_config(pool.access, pool.hosts, Path("known_hosts"))
+    parts = (
+        sources_digest(checkout),
+        json.dumps(told, sort_keys=True),
+        way,
+        pool.access.known_hosts,
+    )
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from tokenworks.environment.section import Section
 
@@ -38,12 +38,24 @@ class Part(enum.StrEnum):
     KERNEL = "kernel"
 
 
+def without_password(address: str) -> str:
+    """Refuse an address that names who asks: it is kept where everybody may read it."""
+    if "@" in address:
+        raise ValueError(
+            "must not hold a user or password; let the mirror know these hosts by their addresses"
+        )
+    return address
+
+
 class RepositoryLock(Section):
     """One apt repository: where, which key signs it, and in which file that key lies."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
-    uri: Annotated[str, Field(pattern=r"^(https?|file)://\S+$")] = Field(
-        description="Address; a snapshot or mirror of your own, since vendors delete old packages."
+    uri: Annotated[
+        str, Field(pattern=r"^(https?|file)://\S+$"), AfterValidator(without_password)
+    ] = Field(
+        description="Address; a snapshot or mirror of your own, since vendors delete old packages. "
+        "Without a password: it lies in the lock, in state, and readable on every host."
     )
     suite: Annotated[str, Field(min_length=1)] = Field(
         description="Suite, such as noble; ./ for a flat repository."

@@ -28,7 +28,8 @@ class HostReport:
     """One host: what became of it, what a run changes or changed, what is wrong, what was seen.
 
     ``change_class`` is None where no change was planned for it; ``proof`` is what the gate
-    measured, ``observed`` the versions that the host has.
+    measured, ``observed`` the versions that the host has, ``brought`` "name version" of what came
+    with the locked packages from the distribution, being of no concern to GPUs.
     """
 
     host: str
@@ -42,6 +43,7 @@ class HostReport:
     task: str = ""
     message: str = ""
     remedy: str = ""
+    brought: tuple[str, ...] = ()
 
     @property
     def told(self) -> bool:
@@ -113,6 +115,7 @@ def _host(result: HostResult) -> HostReport:
         task=result.task,
         message=result.message,
         remedy=result.remedy,
+        brought=tuple(told.get("brought", ())),
     )
 
 

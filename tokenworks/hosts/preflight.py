@@ -10,6 +10,7 @@ from tokenworks.hosts.changes import ChangePlan
 from tokenworks.hosts.compatibility import Misfit, lock_misfits
 from tokenworks.hosts.files import SOURCES
 from tokenworks.hosts.lock import OPERATING_SYSTEMS, HostLock, Part
+from tokenworks.hosts.names import builds_modules
 from tokenworks.hosts.settings import HostSettings
 from tokenworks.hosts.state import HostState
 
@@ -108,7 +109,7 @@ def _load(state: HostState, plan: ChangePlan, *, drains: bool) -> Iterator[str]:
 
 
 def _secure_boot(state: HostState, lock: HostLock) -> Iterator[str]:
-    if not any("dkms" in package.name for package in lock.of(Part.DRIVER)):
+    if not builds_modules(lock):
         return
     if state.secure_boot is None:
         yield (

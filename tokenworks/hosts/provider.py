@@ -29,7 +29,8 @@ from tokenworks.errors import OperationError
 from tokenworks.hosts.inventory import Pool, digest
 from tokenworks.hosts.operate import HostReport, PoolReport, prepare_pool, verify_pool
 from tokenworks.hosts.progress import Tracker
-from tokenworks.hosts.runner import PROJECT, Watch
+from tokenworks.hosts.runner import Watch
+from tokenworks.hosts.sources import CHECKOUT
 
 ENGINE: Final = "pulumi"
 _POOL: Final = TypeAdapter(Pool)
@@ -39,7 +40,7 @@ Operation = Callable[[Pool, Watch, threading.Event | None], PoolReport]
 
 def pool_inputs(pool: Pool) -> dict[str, Any]:
     """Return the inputs of a pool's resource: all that decides a run, and a digest over it."""
-    return {"pool": _POOL.dump_python(pool, mode="json"), "digest": digest(pool, PROJECT)}
+    return {"pool": _POOL.dump_python(pool, mode="json"), "digest": digest(pool, CHECKOUT)}
 
 
 class PoolProvider(ResourceProvider):

@@ -40,6 +40,11 @@ class LockRequest(Section):
         description="Package of the compiler that /proc/version names, such as gcc-13."
     )
     driver: Driver
+    nvidia_smi: PackageName | None = Field(
+        default=None,
+        description="Package that brings nvidia-smi, where that is not known here: in NVIDIA's own "
+        "archive from branch 590 on.",
+    )
     toolkit_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
     containerd: Containerd
     extra_packages: tuple[PackageName, ...] = Field(

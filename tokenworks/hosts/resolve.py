@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -55,9 +55,12 @@ def resolve(request: LockRequest, offered: Iterable[Offer]) -> HostLock:
         ConfigError: with every package that no repository has as asked, or that fits no other.
     """
     resolution = _Resolution(request=request, offers=_usable(request, offered))
+    resolution.problems.extend(_no_driver(request))
     for asked in _asked(request):
         _choose_asked(resolution, asked)
     _close(resolution)
+    if not resolution.problems:
+        resolution.problems.extend(_no_programs(request, resolution.chosen))
     resolution.problems.extend(_conflicts(resolution.chosen.values()))
     if resolution.problems:
         raise ConfigError(resolution.problems)
@@ -99,8 +102,12 @@ def _fits(request: LockRequest, offer: Offer) -> bool:
 
 def _asked(request: LockRequest) -> Iterator[_Asked]:
     driver = request.driver
-    for name in names.driver_packages(request.os, driver) or ():
-        yield _Asked(name=name, part=Part.DRIVER, key="driver.version", version=driver.version)
+    for name in names.driver_packages(request.os, driver, request.kernel) or ():
+        version = None if _independent(request, name) else driver.version
+        yield _Asked(name=name, part=Part.DRIVER, key="driver.version", version=version)
+    if request.nvidia_smi is not None:
+        version, key = driver.version, "nvidia_smi"
+        yield _Asked(name=request.nvidia_smi, part=Part.DRIVER, key=key, version=version)
     for name in names.fabric_packages(driver):
         part = Part.FABRIC_MANAGER
         yield _Asked(name=name, part=part, key="driver.version", version=driver.version)
@@ -110,7 +117,10 @@ def _asked(request: LockRequest) -> Iterator[_Asked]:
     for name, part in names.kernel_packages(request.kernel).items():
         yield _Asked(name=name, part=part, key="kernel")
     for name in request.extra_packages:
-        yield _Asked(name=name, part=request.part_of(name) or Part.OTHER, key="extra_packages")
+        part = request.part_of(name) or Part.OTHER
+        of_driver = part in _OF_DRIVER and not _independent(request, name)
+        version = driver.version if of_driver else None
+        yield _Asked(name=name, part=part, key="extra_packages", version=version)
     yield _Asked(name=request.compiler, part=Part.COMPILER, key="compiler")
     yield _Asked(
         name=request.containerd.package,
@@ -172,9 +182,46 @@ def _best(resolution: _Resolution, group: tuple[Relation, ...]) -> Offer | None:
 def _right(request: LockRequest, offer: Offer) -> bool:
     """Whether an offer has the version that its part must have."""
     part = request.part_of(offer.name)
-    if part in _OF_DRIVER and offer.name not in names.INDEPENDENT:
+    if part in _OF_DRIVER and not _independent(request, offer.name):
         return offer.version.upstream == request.driver.version
     return part is not Part.TOOLKIT or offer.version.upstream == request.toolkit_version
+
+
+def _independent(request: LockRequest, name: str) -> bool:
+    """Whether a package of the driver has another version than the driver.
+
+    Ubuntu's nvidia-modprobe is a source package of its own, at 535 in noble (packages.ubuntu.com).
+    """
+    own = request.driver.archive == "distribution" and name == names.MODPROBE_PACKAGE
+    return own or name in names.INDEPENDENT or names.follows_kernel(name)
+
+
+def _no_driver(request: LockRequest) -> Iterator[Problem]:
+    if names.driver_packages(request.os, request.driver, request.kernel) is None:
+        yield Problem(
+            key="driver.archive",
+            given=request.driver.archive,
+            reason=f"cannot be locked: {request.os} itself has no driver that serves",
+            remedy="use archive: cuda",
+        )
+
+
+def _no_programs(request: LockRequest, chosen: Mapping[str, Offer]) -> Iterator[Problem]:
+    """Yield what a driver lacks by which a host makes device files and proves its GPUs."""
+    what = f"driver {request.driver.version} cannot be locked: it has no package that is known to"
+    if request.nvidia_smi is None and not any(map(names.SMI_PACKAGE.fullmatch, chosen)):
+        yield Problem(
+            key="nvidia_smi",
+            reason=f"{what} bring nvidia-smi, by which GPUs are proven",
+            remedy="name the package that does; on a machine with such a driver `dpkg -S "
+            "/usr/bin/nvidia-smi` tells it",
+        )
+    if names.MODPROBE_PACKAGE not in chosen:
+        yield Problem(
+            key="extra_packages",
+            reason=f"{what} bring nvidia-modprobe, which makes the device files",
+            remedy=f"add {names.MODPROBE_PACKAGE}",
+        )
 
 
 def _unmet(resolution: _Resolution, offer: Offer, group: tuple[Relation, ...]) -> Problem:

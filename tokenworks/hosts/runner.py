@@ -202,7 +202,9 @@ def _write_job(
     (private / "inventory").mkdir()
     told = private / "inventory" / "hosts.json"
     told.write_text(json.dumps(inventory(pool, hosts)))
-    (private / "ssh_config").write_text(ssh_config(pool.access, hosts))
+    known_hosts = private / "known_hosts"
+    known_hosts.write_text(pool.access.known_hosts)
+    (private / "ssh_config").write_text(ssh_config(pool.access, hosts, known_hosts))
     return {
         "private": str(private),
         "project": str(playbook.project),

@@ -91,6 +91,17 @@ class HostSettings(Section):
     storage_packages: tuple[str, ...] = Field(
         default=(), description="Locked packages that mount volumes here, such as nfs-common."
     )
+    storage_modules: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")], ...] = Field(
+        default=(),
+        description="Kernel modules of file systems, such as nfs; loaded now and at each boot.",
+    )
+    package_lock_timeout_seconds: Annotated[int, Field(ge=1)] = Field(
+        default=600, description="How long to wait for others who hold the package manager."
+    )
+    reboot_timeout_seconds: Annotated[int, Field(ge=1)] = Field(
+        default=1800,
+        description="How long a reboot may take; servers with much memory test it for minutes.",
+    )
     drain_timeout_seconds: Annotated[int, Field(ge=1)] = Field(
         # The longest request of a gateway's default, many times over, and room for other replicas
         # to start, which disruption budgets wait for.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -65,6 +65,9 @@ class HostState(BaseModel):
         default=(), description="Steps that a run which was cut off noted and did not take."
     )
     loaded_driver: str | None = Field(description="From /proc/driver/nvidia/version.")
+    loaded_modules: Literal["open", "proprietary"] | None = Field(
+        default=None, description="Flavour of that driver."
+    )
     nouveau_loaded: bool
     module_versions: dict[str, str] = Field(
         default_factory=dict, description="Version of the nvidia module on disk, by kernel."

@@ -94,7 +94,9 @@ def by_hand(workspace: Workspace, environment: str, playbook: str) -> str:
         private_folder(workspace.machine)
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(folder / "hosts.json", json.dumps(inventory(pool, pool.hosts), indent=2))
-        write_whole(folder / "ssh_config", ssh_config(pool.access, pool.hosts))
+        known_hosts = folder / "known_hosts"
+        write_whole(known_hosts, pool.access.known_hosts)
+        write_whole(folder / "ssh_config", ssh_config(pool.access, pool.hosts, known_hosts))
         arguments = shlex.quote(f"-F {folder / 'ssh_config'}")
         lines.append(
             f"ANSIBLE_SSH_COMMON_ARGS={arguments} ansible-playbook "

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -184,7 +182,7 @@ def builder_pool(workspace: Workspace, plan: Plan, aws: AwsPlan, image: ImagePla
         hosts=(Host(name=BUILDER, address="", failure_domain=image.zone_id),),
         access=Access(
             user="root",
-            known_hosts=Path(os.devnull),  # nothing goes by SSH
+            known_hosts="",  # nothing goes by SSH
             session_manager=SessionManager(
                 region=aws.region,
                 bucket=aws.transfer_bucket,

@@ -66,7 +66,8 @@ def host_pool(workspace: Workspace, plan: Plan, pool: PoolPlan) -> Pool:
     """The machines of a pool with everything that a run on them needs.
 
     Raises:
-        OperationError: a repository's key is not beside the lock.
+        OperationError: a repository's key is not beside the lock, or the hosts' keys cannot be
+            read.
     """
     hosts, access, cluster = pool.hosts, plan.access, plan.cluster
     if hosts is None or access is None or cluster is None:
@@ -81,7 +82,7 @@ def host_pool(workspace: Workspace, plan: Plan, pool: PoolPlan) -> Pool:
         hosts=hosts.machines,
         access=Access(
             user=access.user,
-            known_hosts=workspace.stacks / access.known_hosts,
+            known_hosts=_known_hosts(workspace.stacks / access.known_hosts),
             key_file=access.key_file,
         ),
         lock=hosts.lock,
@@ -89,6 +90,17 @@ def host_pool(workspace: Workspace, plan: Plan, pool: PoolPlan) -> Pool:
         keys=repository_keys(workspace, pool.name, names),
         kubeconfig=cluster.kubeconfig,
     )
+
+
+def _known_hosts(file: Path) -> str:
+    try:
+        return file.read_text("utf-8")
+    except OSError as error:
+        raise OperationError(
+            "the keys of the hosts",
+            reason=f"{file} cannot be read ({error.strerror})",
+            remedy="write it with `ssh-keyscan`, and compare the fingerprints on the machines",
+        ) from error
 
 
 def repository_keys(workspace: Workspace, pool: str, names: set[str]) -> dict[str, str]:

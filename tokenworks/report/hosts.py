@@ -59,6 +59,8 @@ def _told(host: HostReport) -> list[str]:
     shown = host.changes[:SHOWN_CHANGES]
     more = len(host.changes) - len(shown)
     told = [*host.wrong, *shown, *([f"and {more} more, see --json"] if more else [])]
+    if host.brought:
+        told.append(f"came with them from the distribution: {', '.join(host.brought)}")
     if host.message and host.message not in "\n".join(host.wrong):
         told.append(f"{host.task}: {host.message}" if host.task else host.message)
     return told

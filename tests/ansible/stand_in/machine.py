@@ -137,27 +137,38 @@ def update_initramfs(*options):
     return 0
 
 
+def grub_entry(title, release):
+    return [f"menuentry '{title}' $menuentry_id_option 'gnulinux-{title}' {{",
+            f"\tlinux\t/boot/vmlinuz-{release} root=/dev/vda ro", "}"]  # fmt: skip
+
+
 def update_grub():
     releases = sorted((p.split("vmlinuz-")[1] for p in glob.glob("/boot/vmlinuz-*")), reverse=True)
     files = ["/etc/default/grub", *sorted(glob.glob("/etc/default/grub.d/*.cfg"))]
-    settings = "".join(map(read, files))
-    wanted = re.findall(r'^GRUB_DEFAULT="?([^"\n]+)', settings, re.MULTILINE)
-    lines = [f'   set default="{(wanted or ["0"])[-1]}"']
-    # As grub-mkconfig's 10_linux calls systems.
+    settings = dict(re.findall(r'^(GRUB_\w+)="?([^"\n]*)', "".join(map(read, files)), re.MULTILINE))
+    # As grub-mkconfig's 10_linux calls systems, and puts all kernels below the first entry.
     system = "Ubuntu" if "ID=ubuntu" in read("/etc/os-release") else "Debian GNU/Linux"
-    entries = [(f"{system}, with Linux {release}", release) for release in releases]
-    for title, release in [(system, releases[0]), *entries]:
-        lines += [f"menuentry '{title}' $menuentry_id_option 'gnulinux-{title}' {{",
-                  f"\tlinux\t/boot/vmlinuz-{release} root=/dev/vda ro", "}"]  # fmt: skip
+    each = [line for r in releases for line in grub_entry(f"{system}, with Linux {r}", r)]
+    lines = [f'   set default="{settings.get("GRUB_DEFAULT", "0")}"']
+    if settings.get("GRUB_DISABLE_SUBMENU") in ("y", "true"):
+        lines += each
+    else:
+        advanced = f"Advanced options for {system}"
+        lines += grub_entry(system, releases[0])
+        lines += [f"submenu '{advanced}' $menuentry_id_option 'gnulinux-advanced' {{", *each, "}"]
     write("/boot/grub/grub.cfg", "\n".join(lines) + "\n")
     return 0
 
 
 def boot_kernel():
+    """The kernel of the entry that has the path asked for; of the first where none has it."""
     grub = read("/boot/grub/grub.cfg")
-    default = re.search(r'set default="([^"]*)"', grub).group(1).split(">")[-1]
-    entries = re.findall(r"menuentry '([^']+)'.*\n\tlinux\t/boot/vmlinuz-(\S+)", grub)
-    return dict(entries).get(default, entries[0][1])
+    default = re.search(r'set default="([^"]*)"', grub).group(1)
+    submenu = re.search(r"^submenu '([^']+)'", grub, re.MULTILINE)
+    found = re.findall(r"^menuentry '([^']+)'.*\n\tlinux\t/boot/vmlinuz-(\S+)", grub, re.MULTILINE)
+    above = [submenu.group(1) + ">" if submenu and number else "" for number in range(len(found))]
+    entries = {place + title: kernel for place, (title, kernel) in zip(above, found)}
+    return entries.get(default, found[0][1])
 
 
 def boot():
@@ -271,6 +282,8 @@ def systemctl(*words):
     if verb == "is-system-running":
         return running("--wait" in options)
     note("systemctl", *words)
+    if verb == "restart" and json.loads(read("/var/lib/stand-in/faults.json", "{}")).get("lost"):
+        write("/lost", "")  # from now on nothing answers
     if verb in ("start", "restart", "try-restart"):
         return start_all(units, verb)
     return enable(units) if verb == "enable" else 0

@@ -20,7 +20,8 @@ LONGEST_BUCKET_PART = 25
 class AwsCase:
     """The environment, its AWS section, and what other parts of the plan have decided.
 
-    ``weights`` are those of every model by its name; ``roles_digest`` is over the Ansible roles.
+    ``weights`` are those of every model by its name; ``roles_digest`` is over the Ansible roles
+    and all else that decides what they do.
     """
 
     loaded: LoadedEnvironment
