@@ -8,15 +8,21 @@ import pytest
 from rich.console import Console
 
 from tests.local.checkout import Checkout
-from tests.node.harness import ENVIRONMENT, Onenode, snapshot
+from tests.node.harness import ENGINES, ENVIRONMENT, GATEWAY, Onenode
+from tests.node.traces import snapshot
 from tokenworks.operations.node import REAL_NODE_TOOLS, local_node, tried_lacks
 from tokenworks.toolchain import Toolbox, ensure, showing
 from tokenworks.workspace import Workspace
 
-SMALL_TENANT = """\
+SMALL_TENANTS = """\
     - name: small
       api_keys: [{pulumi_secret: gateway-key-small}]
       requests_per_minute: 5
+    - name: short
+      api_keys: [{pulumi_secret: gateway-key-short}]
+      models: [tiny-llama]
+      tokens_per_minute: 200
+      default_max_tokens: 40
 """
 
 
@@ -46,10 +52,27 @@ def onenode(tmp_path_factory: pytest.TempPathFactory, toolbox: Toolbox) -> Itera
     _make_ready(Workspace(path))
     checkout = Checkout(path, toolbox)
     before = snapshot(checkout.path)
-    checkout.edit("stacks/onenode.yaml", "  fallbacks:", f"{SMALL_TENANT}  fallbacks:")
+    checkout.edit("stacks/onenode.yaml", "  fallbacks:", f"{SMALL_TENANTS}  fallbacks:")
     try:
         done = checkout.tokenworks("up", ENVIRONMENT, "--yes")
         yield Onenode(checkout=checkout, said=done.stdout, before=before)
     finally:
         local_node(Workspace(checkout.path), ENVIRONMENT).delete()
         checkout.end()
+
+
+@pytest.fixture(scope="session")
+def condemned(onenode: Onenode) -> dict[tuple[str, str], int]:
+    """An engine that is ill, one that hangs and a gateway that does, with their restarts before.
+
+    The kubelet takes a minute to be sure of each, and half of one to end it: time for tests that
+    need none of them.
+    """
+    onenode.settle()
+    (ill, hung), gateway = onenode.engines(), onenode.gateways()[0]
+    pods = ((ENGINES, ill), (ENGINES, hung), (GATEWAY, gateway))
+    before = {pod: onenode.restarts(*pod) for pod in pods}
+    onenode.control(ill, "PATCH", "/settings", {"healthy": False})
+    onenode.freeze(ENGINES, hung, "engine")
+    onenode.freeze(GATEWAY, gateway, "envoy")
+    return before

@@ -9,7 +9,6 @@ import os
 import signal
 import ssl
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,14 +19,17 @@ from typing import Any
 from tests.local.checkout import Checkout
 from tokenworks.local_cluster import LocalCluster
 from tokenworks.local_cluster.layout import Layout
+from tokenworks.local_node import LocalNode
 from tokenworks.local_node.layout import NodeLayout
 
 ENVIRONMENT = "onenode"
 MODEL = "tiny-llama"
 ENGINES = "tokenworks-engines"
 GATEWAY = "tokenworks-gateway"
+ROLE = "tokenworks.dev/role"
 CHAT = "/v1/chat/completions"
 PATIENCE_SECONDS = 240.0
+READ_BYTES = 2**16
 
 _CONTROL = """
 import json, sys, urllib.request
@@ -66,18 +68,19 @@ class Onenode:
 
     def engines(self) -> list[str]:
         """Names of the real engine pods that are not on their way out."""
-        selector = f"tokenworks.dev/model={MODEL},tokenworks.dev/role=engine"
-        pods = self.get("pods", "-n", ENGINES, "-l", selector)
-        return sorted(
-            pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"]
-        )
+        return sorted(self._staying(ENGINES, f"tokenworks.dev/model={MODEL},{ROLE}=engine"))
 
     def gateways(self) -> list[str]:
-        """Names of the gateway's pods."""
-        return sorted(
-            pod["metadata"]["name"]
-            for pod in self.get("pods", "-n", GATEWAY, "-l", "tokenworks.dev/role=gateway")
-        )
+        """Names of the gateway's pods that are not on their way out."""
+        return sorted(self._staying(GATEWAY, f"{ROLE}=gateway"))
+
+    def _staying(self, namespace: str, selector: str) -> dict[str, bool]:
+        """Pods that are not on their way out, and whether each is ready."""
+        return {
+            pod["metadata"]["name"]: is_ready(pod)
+            for pod in self.get("pods", "-n", namespace, "-l", selector)
+            if "deletionTimestamp" not in pod["metadata"]
+        }
 
     def pod(self, namespace: str, name: str) -> dict[str, Any]:
         """One pod as it is now."""
@@ -170,8 +173,7 @@ class Onenode:
 
     def ready(self, pod: str) -> bool:
         """Whether an engine pod is ready."""
-        conditions = self.pod(ENGINES, pod)["status"]["conditions"]
-        return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        return is_ready(self.pod(ENGINES, pod))
 
     def restarts(self, namespace: str, pod: str) -> int:
         """How often the container of a pod was started again."""
@@ -179,10 +181,60 @@ class Onenode:
         return int(container["restartCount"])
 
     def settle(self) -> None:
-        """Wait until both engines and both gateways are ready."""
-        for namespace, deployment in ((ENGINES, MODEL), (GATEWAY, "gateway")):
-            wait = ("rollout", "status", "-n", namespace, f"deploy/{deployment}")
-            self.kubectl(*wait, "--timeout=240s")
+        """Wait until there are two engines and two gateways, and all are ready."""
+        selectors = (
+            (ENGINES, f"tokenworks.dev/model={MODEL},{ROLE}=engine"),
+            (GATEWAY, f"{ROLE}=gateway"),
+        )
+
+        def are_ready() -> bool:
+            found = [self._staying(*each) for each in selectors]
+            return all(len(pods) == 2 and all(pods.values()) for pods in found)
+
+        self.until(are_ready, "two engines and two gateways are ready")
+
+    def answers(self) -> bool:
+        """Whether a chat is answered."""
+        try:
+            return self.ask().status == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+
+    @property
+    def node(self) -> int:
+        """The process that everything on the node ends with."""
+        found = LocalNode(ENVIRONMENT, self.checkout.path).pid()
+        assert found is not None, "the node does not run"
+        return found
+
+    def crash(self) -> None:
+        """End the node as a loss of its power does."""
+        process = self.node
+        os.kill(process, signal.SIGKILL)
+        self.until(lambda: not Path(f"/proc/{process}").exists(), "the node is gone")
+
+    @property
+    def volume(self) -> Path:
+        """The folder with every revision of the model."""
+        pod = self.pod(ENGINES, self.engines()[0])
+        (claim,) = [
+            one["persistentVolumeClaim"]["claimName"]
+            for one in pod["spec"]["volumes"]
+            if one["name"] == "weights"
+        ]
+        volumes: Path = self.layout.volumes
+        return volumes / ENGINES / str(claim)
+
+    @property
+    def layout(self) -> NodeLayout:
+        """Where the node keeps everything."""
+        return NodeLayout(Layout.of(ENVIRONMENT, self.checkout.path))
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    """Whether a pod is ready."""
+    conditions = pod["status"].get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 @dataclass(frozen=True)
@@ -203,44 +255,20 @@ class Answer:
 
     def events(self) -> Iterator[str]:
         """The data of each event as it arrives; raises what the connection raises."""
-        while line := self.response.readline():
-            if line.startswith(b"data: "):
-                yield line.removeprefix(b"data: ").strip().decode()
+        rest = b""
+        # `readline` looks ahead, and takes a connection that breaks then for the end of the answer.
+        while piece := self.response.read1(READ_BYTES):
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                if line.startswith(b"data: "):
+                    yield line.removeprefix(b"data: ").strip().decode()
 
-
-GROUPS = ("tokenworks", "k8s.io", "kubepods")
-"""Names that a node's control groups have, wherever they lie."""
-
-
-def snapshot(checkout: Path) -> dict[str, frozenset[str]]:
-    """What of this machine a node could leave behind: mounts, interfaces, control groups.
-
-    What other tests mount below the folder for temporary files at the same time is theirs, and so
-    are the groups of environments of other checkouts.
-    """
-    identity = NodeLayout(Layout.of(ENVIRONMENT, checkout)).identity
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    mounts = {Path(line.split(" ")[4]) for line in lines}
-    others = Path(tempfile.gettempdir())
-    return {
-        "mounts": frozenset(
-            str(mount)
-            for mount in mounts
-            if mount.is_relative_to(checkout) or not mount.is_relative_to(others)
-        ),
-        "interfaces": frozenset(each.name for each in Path("/sys/class/net").iterdir()),
-        "groups": frozenset(
-            str(group)
-            for name in GROUPS
-            for depth in ("*", "*/*", "*/*/*")
-            for group in Path("/sys/fs/cgroup").glob(f"{depth}{name}*")
-            if not _is_of_others(group, identity)
-        ),
-    }
-
-
-def _is_of_others(group: Path, identity: str) -> bool:
-    """Whether another environment has it, or it is the place where those that run have theirs."""
-    names = {one for one in group.parts if one.startswith("tokenworks-")}
-    names |= {one.name for one in group.glob("tokenworks-*")}
-    return bool(names) and identity not in names
+    def ending(self) -> str:
+        """The last event, or what the connection raised instead of it."""
+        last = ""
+        try:
+            for event in self.events():
+                last = event
+        except (OSError, http.client.HTTPException) as error:
+            return f"error: {error!r}"
+        return last

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-
 from tests.node.harness import ENGINES, Onenode
 
 
@@ -29,16 +27,11 @@ def test_a_stream_whose_engine_crashes_ends_with_an_error_and_the_next_is_answer
     names = onenode.engines()
     for name in names:
         onenode.control(name, "PATCH", "/settings", {"inter_token_seconds": 1.0})
-    events = onenode.ask(stream=True).events()
-    next(events)
+    answer = onenode.ask(stream=True)
+    next(answer.events())
     (busy,) = onenode.busy(names)
     (idle,) = set(names) - {busy}
     onenode.kill(ENGINES, busy, "engine")
-    try:
-        rest = list(events)
-    except (OSError, http.client.HTTPException):
-        rest = []
-    assert "[DONE]" not in rest
+    assert "error" in answer.ending().lower()
     onenode.control(idle, "PATCH", "/settings", {"inter_token_seconds": 0.01})
     assert onenode.ask().status == 200
-    onenode.settle()

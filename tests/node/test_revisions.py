@@ -18,29 +18,12 @@ from typing import Any
 
 import pytest
 
-from tests.node.harness import ENGINES, ENVIRONMENT, GATEWAY, MODEL, Onenode
-from tokenworks.local_cluster.layout import Layout
-from tokenworks.local_node.layout import HUB_ADDRESS, NodeLayout
+from tests.node.harness import ENGINES, MODEL, Onenode
+from tokenworks.local_node.layout import HUB_ADDRESS
 
 LARGE_BYTES = 2**30
 """Takes seconds to fetch, so that there is a middle; it is a hole in the hub's folder."""
 FETCH_SECONDS = 60.0
-
-
-def layout_of(onenode: Onenode) -> NodeLayout:
-    return NodeLayout(Layout.of(ENVIRONMENT, onenode.checkout.path))
-
-
-def volume_of(onenode: Onenode) -> Path:
-    """The volume with the files that the engines read."""
-    pod = onenode.pod(ENGINES, onenode.engines()[0])
-    (claim,) = [
-        one["persistentVolumeClaim"]["claimName"]
-        for one in pod["spec"]["volumes"]
-        if one["name"] == "weights"
-    ]
-    volumes: Path = layout_of(onenode).volumes
-    return volumes / ENGINES / str(claim)
 
 
 @contextmanager
@@ -122,57 +105,7 @@ def kill_in_the_middle(volume: Path, file: Path) -> int:
 
 @pytest.fixture
 def volume(onenode: Onenode) -> Path:
-    return volume_of(onenode)
-
-
-def test_a_file_that_changed_on_the_volume_is_never_served(onenode: Onenode, volume: Path) -> None:
-    onenode.settle()
-    going, staying = onenode.engines()
-    (file,) = volume.glob(f"*/{MODEL}/config.json")
-    whole = file.read_bytes()
-    file.write_bytes(whole.replace(b"2", b"3", 1))
-    try:
-        onenode.kubectl("delete", "pod", going, "-n", ENGINES, "--wait=false")
-        onenode.until(lambda: len(set(onenode.engines()) - {going}) == 2, "there is another pod")
-        (coming,) = set(onenode.engines()) - {going, staying}
-        onenode.until(lambda: refusals(onenode, coming) > 1, "the gate refused it twice")
-        gate = ("-c", "weights-gate")
-        # The log is that of the last attempt, which may only have begun.
-        onenode.until(
-            lambda: "config.json" in onenode.kubectl("logs", coming, "-n", ENGINES, *gate),
-            "the gate named the file",
-        )
-        assert not onenode.ready(coming)
-        onenode.control(staying, "DELETE", "/requests")
-        assert [onenode.ask().status for _ in range(4)] == [200] * 4
-        paths = [each["path"] for each in onenode.control(staying, "GET", "/requests")]
-        assert paths.count("/v1/chat/completions") == 4
-    finally:
-        file.write_bytes(whole)
-    onenode.until(lambda: onenode.ready(coming), "with the file as listed it is served")
-
-
-def refusals(onenode: Onenode, pod: str) -> int:
-    """How often the gate of a pod ran and found something."""
-    status = onenode.pod(ENGINES, pod)["status"].get("initContainerStatuses", [])
-    return sum(one["restartCount"] for one in status if one["name"] == "weights-gate")
-
-
-@pytest.fixture(scope="module")
-def condemned(onenode: Onenode) -> dict[tuple[str, str], int]:
-    """An engine that is ill, one that hangs and a gateway that does, with their restarts before.
-
-    The kubelet takes a minute to be sure of each, and half of one to end it: time for tests that
-    need none of them.
-    """
-    onenode.settle()
-    (ill, hung), gateway = onenode.engines(), onenode.gateways()[0]
-    pods = ((ENGINES, ill), (ENGINES, hung), (GATEWAY, gateway))
-    before = {pod: onenode.restarts(*pod) for pod in pods}
-    onenode.control(ill, "PATCH", "/settings", {"healthy": False})
-    onenode.freeze(ENGINES, hung, "engine")
-    onenode.freeze(GATEWAY, gateway, "envoy")
-    return before
+    return onenode.volume
 
 
 @pytest.mark.usefixtures("condemned")
@@ -189,7 +122,7 @@ def test_a_download_whose_pod_is_killed_goes_on_where_it_was(
             wait_for_job(onenode, name, "Complete")
             assert (volume / name / MODEL / file.name).stat().st_size == LARGE_BYTES
             assert not (volume / ".incoming" / name).exists()
-            said = (layout_of(onenode).logs / "hub.log").read_text()
+            said = (onenode.layout.logs / "hub.log").read_text()
             answers = [line for line in said.splitlines() if f"/{name}/" in line]
             assert [line.split('" ')[1].split()[0] for line in answers] == ["200", "206"]
         finally:
@@ -198,26 +131,25 @@ def test_a_download_whose_pod_is_killed_goes_on_where_it_was(
 
 
 @pytest.mark.usefixtures("condemned")
-def test_a_second_revision_lies_beside_the_first_until_no_release_uses_it(
+def test_a_revision_for_a_way_back_stays_and_settings_of_another_volume_remove_nothing(
     onenode: Onenode, volume: Path
 ) -> None:
+    """How one goes that nobody keeps is shown where a release replaces it."""
     (served,) = (file.parents[1].name for file in volume.glob(f"*/{MODEL}/config.json"))
-    other, used, unknown = "0123456789ab-0123456789ab", "used", "unknown"
+    other, kept, unknown = "0123456789ab-0123456789ab", "kept", "unknown"
     try:
         with published(onenode, other, 2**20) as manifest:
             populate(onenode, other, manifest)
             wait_for_job(onenode, other, "Complete")
-        # Where a revision in use is not there, the settings are of another volume.
         missing = {"in_use": ["ffffffffffff-ffffffffffff"], "previous": 0}
         run_job(onenode, "collect", unknown, missing)
+        run_job(onenode, "collect", kept, {"in_use": [served], "previous": 1})
         wait_for_job(onenode, unknown, "Failed")
+        wait_for_job(onenode, kept, "Complete")
         assert (volume / other / MODEL / "model.safetensors").stat().st_size == 2**20
-        run_job(onenode, "collect", used, {"in_use": [served], "previous": 0})
-        wait_for_job(onenode, used, "Complete")
-        assert not (volume / other).exists()
         assert (volume / served / MODEL / "config.json").exists()
     finally:
-        forget(onenode, other, used, unknown)
+        forget(onenode, other, kept, unknown)
         shutil.rmtree(volume / other, ignore_errors=True)
 
 
@@ -233,4 +165,65 @@ def test_what_is_ill_or_hangs_is_started_again(
     assert {name for _, name in condemned} < {*onenode.engines(), *onenode.gateways()}
     ill = onenode.engines()[0]
     assert onenode.control(ill, "GET", "/state")["settings"]["healthy"] is True
-    assert onenode.ask().status == 200
+    onenode.until(onenode.answers, "a chat is answered")
+
+
+def test_files_that_are_not_those_of_the_manifest_are_never_served(
+    onenode: Onenode, volume: Path
+) -> None:
+    """Wrong shapes first: one file is missing, one shorter, one more; then another content."""
+    onenode.settle()
+    # Both gateways have to know of the one that stays, so it has to be available, not only ready.
+    onenode.kubectl("rollout", "status", "-n", ENGINES, f"deploy/{MODEL}", "--timeout=240s")
+    going, staying = onenode.engines()
+    (folder,) = (file.parent for file in volume.glob(f"*/{MODEL}/config.json"))
+    whole = {file: file.read_bytes() for file in folder.iterdir()}
+    config, model, extra = (
+        folder / name for name in ("config.json", "model.safetensors", "added.safetensors")
+    )
+    away = folder.parent / config.name
+    try:
+        config.rename(away)
+        model.write_bytes(whole[model][:-1])
+        extra.touch()
+        onenode.kubectl("delete", "pod", going, "-n", ENGINES, "--wait=false")
+        onenode.until(lambda: len(set(onenode.engines()) - {going}) == 2, "there is another pod")
+        (coming,) = set(onenode.engines()) - {going, staying}
+        wait_for_refusal(
+            onenode,
+            coming,
+            f"{config.name}: is missing",
+            f"{extra.name}: is not in the manifest",
+            f"{model.name}: has {len(whole[model]) - 1} bytes, listed are {len(whole[model])}",
+        )
+        extra.unlink()
+        model.write_bytes(whole[model])
+        away.rename(config)
+        config.write_bytes(whole[config].replace(b"2", b"3", 1))
+        wait_for_refusal(onenode, coming, f"{config.name}: has sum ")
+        assert not onenode.ready(coming)
+        onenode.control(staying, "DELETE", "/requests")
+        assert [onenode.ask().status for _ in range(4)] == [200] * 4
+        paths = [each["path"] for each in onenode.control(staying, "GET", "/requests")]
+        assert paths.count("/v1/chat/completions") == 4
+    finally:
+        extra.unlink(missing_ok=True)
+        if away.exists():
+            away.rename(config)
+        for file, content in whole.items():
+            file.write_bytes(content)
+    # Sooner than the kubelet tries again.
+    onenode.kubectl("delete", "pod", coming, "-n", ENGINES, "--wait=false", "--force")
+    onenode.until(lambda: coming not in onenode.engines(), "it goes")
+    onenode.settle()
+
+
+def wait_for_refusal(onenode: Onenode, pod: str, *reasons: str) -> None:
+    """Wait until the gate of a pod says why it lets nothing start; its log is of its last run."""
+    asked = ("logs", pod, "-n", ENGINES, "-c", "weights-gate")
+
+    def refuses() -> bool:
+        said = onenode.try_kubectl(*asked).stdout
+        return all(f"refused: {reason}" in said for reason in reasons)
+
+    onenode.until(refuses, f"the gate refuses: {'; '.join(reasons)}")

@@ -1,47 +1,95 @@
-"""Changes under constant load: nobody who had no answer yet loses one."""
+"""Changes under constant load: nobody loses a request, and no answer is cut."""
 
 from __future__ import annotations
 
-from tests.node.harness import ENGINES, GATEWAY, MODEL, Onenode
-from tests.node.load import under_load
+import re
+import time
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from subprocess import CompletedProcess
+
+from tests.node.departures import Departure, watched
+from tests.node.harness import ENGINES, ENVIRONMENT, GATEWAY, MODEL, Onenode
+from tests.node.load import Slowly, under_load
+from tests.node.release import REVISION, ask_for_another_revision
+from tokenworks.plan.model import ENDPOINT_REMOVAL_SECONDS
+
+REVISION_FOLDER = re.compile("[0-9a-f]{12}-[0-9a-f]{12}")
+LATER_SECONDS = 3
+"""So much longer than its drain a pod must have stayed for its streams; times are whole seconds."""
 
 
-def test_engines_are_replaced_without_a_lost_request(onenode: Onenode) -> None:
+def test_a_release_and_other_gateways_lose_no_request_and_cut_no_stream(onenode: Onenode) -> None:
+    """Everything at once: files, then engines with them, then the old files go; and gateways."""
     onenode.settle()
-    before = onenode.engines()
-    with under_load(onenode) as load:
-        onenode.kubectl("rollout", "restart", "-n", ENGINES, f"deploy/{MODEL}")
-        onenode.settle()
-        onenode.until(lambda: not set(before) & set(onenode.engines()), "old pods are leaving")
+    leaving = {*onenode.engines(), *onenode.gateways()}
+    (old,) = revisions(onenode)
+    ask_for_another_revision(onenode)
+    # Also how long a gateway may take to leave, so all of them are replaced.
+    gateway = "gateway:\n"
+    onenode.checkout.edit("stacks/onenode.yaml", gateway, f"{gateway}  max_request_seconds: 500\n")
+    with (
+        watched(onenode, (ENGINES, GATEWAY)) as left,
+        under_load(onenode, long=True) as load,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        up = pool.submit(onenode.checkout.tokenworks, "up", ENVIRONMENT, "--yes")
+        seen = looked_at(onenode, up)
+        load.enough.set()
+        said = up.result().stderr
         answered = load.answered
         onenode.until(lambda: load.answered > answered + 20, "the new ones answer")
-    assert not load.lost
-    assert (load.cut, load.silent) == (0, 0)
+        onenode.until(lambda: leaving <= left.all().keys(), "the old ones have left")
+        departures = left.all()
+    assert f"{ENVIRONMENT}-cluster: nothing changed" in said
+    assert "starting the node" not in said
+    (new,) = revisions(onenode)
+    assert new.startswith(REVISION[:12])
+    assert {old, new} in seen
+    assert (load.lost, load.cut) == ([], [])
+    assert load.long > 20
+    assert_they_stayed_for_their_streams(departures, leaving)
+    assert leaving.isdisjoint({*onenode.engines(), *onenode.gateways()})
 
 
-def test_gateways_are_replaced_without_a_lost_request(onenode: Onenode) -> None:
-    with under_load(onenode) as load:
-        onenode.kubectl("rollout", "restart", "-n", GATEWAY, "deploy/gateway")
-        onenode.settle()
-        onenode.until(lambda: len(onenode.gateways()) == 2, "two left")
-    assert not load.lost
-    assert load.silent == 0
-    assert load.answered > 20
+def revisions(onenode: Onenode) -> set[str]:
+    """The revisions on the volume."""
+    folders = (each for each in onenode.volume.iterdir() if (each / MODEL).is_dir())
+    return {each.name for each in folders if REVISION_FOLDER.fullmatch(each.name)}
+
+
+def looked_at(onenode: Onenode, up: Future[CompletedProcess[str]]) -> list[set[str]]:
+    """Slow engines down while an update runs; returns what was on the volume meanwhile."""
+    slowly, seen = Slowly(onenode), []
+    while not up.done():
+        slowly.look()
+        seen.append(revisions(onenode))
+        time.sleep(1)
+    return seen
+
+
+def assert_they_stayed_for_their_streams(left: Mapping[str, Departure], names: set[str]) -> None:
+    for name in names:
+        departure = left[name]
+        assert departure.seconds >= ENDPOINT_REMOVAL_SECONDS + LATER_SECONDS, departure
+        assert departure.exit_code == 0, departure
 
 
 def test_a_node_that_is_drained_keeps_one_pod_of_each_until_others_can_run(
     onenode: Onenode,
 ) -> None:
-    onenode.settle()
+    """Whatever has no other place to go: engines and gateways, names, and the store of budgets."""
+    names = {"engine": onenode.engines(), "gateway": onenode.gateways()}
     arguments = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=10s")
     try:
         with under_load(onenode) as load:
-            only = f"--pod-selector=tokenworks.dev/model={MODEL}"
-            done = onenode.try_kubectl("drain", "this-machine-0", only, *arguments)
+            done = onenode.try_kubectl("drain", "this-machine-0", *arguments)
+            stayed = {"engine": onenode.engines(), "gateway": onenode.gateways()}
         assert done.returncode != 0
-        assert "disruption budget" in done.stderr
-        assert not load.lost
+        for role, before in names.items():
+            (kept,) = set(before) & set(stayed[role])
+            assert re.search(rf'"{kept}".*disruption budget', done.stderr), done.stderr
+        assert (load.lost, load.cut) == ([], [])
         assert load.answered > 20
     finally:
         onenode.kubectl("uncordon", "this-machine-0")
-    onenode.settle()

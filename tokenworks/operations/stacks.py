@@ -11,7 +11,9 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pulumi import automation as auto
@@ -146,7 +148,13 @@ class Stacks:
 
     def variables(self) -> dict[str, str]:
         """Environment variables for Pulumi on this checkout."""
-        return {**self.backend.variables, "PULUMI_HOME": str(self._home)}
+        scratch = {"TMPDIR": self._scratch.name}
+        return {**self.backend.variables, **scratch, "PULUMI_HOME": str(self._home)}
+
+    @cached_property
+    def _scratch(self) -> TemporaryDirectory[str]:
+        """Goes with this process: the Kubernetes provider leaves kubeconfigs among its files."""
+        return TemporaryDirectory(prefix="tw-")
 
     @contextlib.contextmanager
     def _tracked(self, name: str, planned: int | None, what: str) -> Iterator[Tracker]:
