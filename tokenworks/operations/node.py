@@ -226,15 +226,15 @@ def real_names(environment: Environment) -> tuple[str, ...]:
 
 
 def forget_node(session: Session, kubeconfig: Path, names: Collection[str]) -> None:
-    """Delete the objects of nodes that do not run, so that their pods count as gone."""
-    if not names:
-        return
-    kubectl = [str(session.toolbox.path("kubectl")), f"--kubeconfig={kubeconfig}"]
-    subprocess.run(
-        [*kubectl, "delete", "node", *sorted(names), "--ignore-not-found"],
-        capture_output=True,
-        check=False,
-    )
+    """Delete the objects of nodes that do not run, and of their pods, which nobody would end.
+
+    Controllers would do so for pods without a node, most of a minute later.
+    """
+    kubectl = [str(session.toolbox.path("kubectl")), f"--kubeconfig={kubeconfig}", "delete"]
+    for name in sorted(names):
+        pods = ("pods", "--all-namespaces", f"--field-selector=spec.nodeName={name}")
+        for what in (("node", name, "--ignore-not-found"), (*pods, "--force", "--wait=false")):
+            subprocess.run([*kubectl, *what], capture_output=True, check=False)
 
 
 def local_node(workspace: Workspace, environment: str) -> LocalNode:
