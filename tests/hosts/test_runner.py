@@ -261,9 +261,11 @@ def test_secrets_of_ours_are_seen_by_no_run_and_its_folder_is_private_and_gone(
         told.append(repr(event))
         for folder in tmp_path.glob("tw-*"):
             modes.add(folder.stat().st_mode & 0o777)
-            told.extend(
-                file.read_text(errors="replace") for file in folder.rglob("*") if file.is_file()
-            )
+            # Ansible removes folders of its own meanwhile; then the rest is read at the next event.
+            with contextlib.suppress(FileNotFoundError):
+                told.extend(
+                    file.read_text(errors="replace") for file in folder.rglob("*") if file.is_file()
+                )
 
     assert ran(tmp_path, tasks, watch=look).good
     assert modes == {0o700}
