@@ -132,7 +132,7 @@ class Stacks:
         done = subprocess.run(
             ["pulumi", *arguments, "--non-interactive"],  # noqa: S607  (the toolbox is on PATH)
             cwd=self.workspace.root,
-            env={**os.environ, **self.variables()},
+            env={**os.environ, **self._variables_here()},
             input=stdin,
             capture_output=True,
             text=True,
@@ -147,9 +147,12 @@ class Stacks:
         return done
 
     def variables(self) -> dict[str, str]:
-        """Environment variables for Pulumi on this checkout."""
-        scratch = {"TMPDIR": self._scratch.name}
-        return {**self.backend.variables, **scratch, "PULUMI_HOME": str(self._home)}
+        """Environment variables for Pulumi on this checkout, whoever runs it."""
+        return {**self.backend.variables, "PULUMI_HOME": str(self._home)}
+
+    def _variables_here(self) -> dict[str, str]:
+        """The same for a Pulumi that ends with this process."""
+        return {**self.variables(), "TMPDIR": self._scratch.name}
 
     @cached_property
     def _scratch(self) -> TemporaryDirectory[str]:
@@ -169,7 +172,7 @@ class Stacks:
 
     def _options(self) -> auto.LocalWorkspaceOptions:
         return auto.LocalWorkspaceOptions(
-            env_vars=self.variables(),
+            env_vars=self._variables_here(),
             secrets_provider=self.backend.secrets_provider,
             pulumi_home=str(self._home),
         )
