@@ -201,6 +201,8 @@ def test_files_that_are_not_those_of_the_manifest_are_never_served(
         coming = instead_of(onenode, coming, staying, "--force")
         wait_for_refusal(onenode, coming, f"{config.name}: has sum ")
         assert not onenode.ready(coming)
+        # It serves while it drains.
+        onenode.kubectl("wait", f"pod/{going}", "-n", ENGINES, "--for=delete", "--timeout=60s")
         onenode.control(staying, "DELETE", "/requests")
         assert [onenode.ask().status for _ in range(4)] == [200] * 4
         paths = [each["path"] for each in onenode.control(staying, "GET", "/requests")]
