@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tokenworks.plan.gateway import MODEL_LIST_PATH
+from tokenworks.plan.gateway import MODEL_LIST_PATH, NOT_HEAP_MIB
 from tokenworks.plan.gateway_pods import ALIVE_PATH, CALLER_CONNECTIONS
 from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.render_admission import (
@@ -34,9 +34,6 @@ CLIENT_CA_FILE: Final = "ca.crt"
 """The file in the mount of its own that holds the authorities of callers' certificates."""
 
 FIRST_TOKEN_BUCKETS_MS: Final = (50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000)
-
-NOT_HEAP_MIB: Final = 64
-"""What Envoy takes beside its heap: 66 MiB of 1.39.3 are resident when it has just started."""
 
 _ENVOY_DIRECT_RESPONSE_BYTES: Final = 4096  # Envoy's default of max_direct_response_body_size_bytes
 

@@ -51,6 +51,8 @@ STOP_MARGIN_SECONDS = 15
 WORKERS = 1
 BASE_MEMORY_MIB = 256
 """Allowance for Envoy itself, its statistics and ten thousand idle connections."""
+NOT_HEAP_MIB = 64
+"""What Envoy takes beside its heap: 66 MiB of 1.39.3 are resident when it has just started."""
 ENDPOINT_REMOVAL_SECONDS = 15
 """How long clients may still be sent to a pod that is on its way out."""
 LEAST_STREAMS_PER_CONNECTION = 128
