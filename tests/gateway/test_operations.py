@@ -177,6 +177,7 @@ def test_a_gateway_that_hangs_takes_connections_and_does_not_say_that_it_lives(
     with running(tmp_path, plan_for([model])) as gateway:
         gateway.process.send_signal(signal.SIGSTOP)
         try:
+            os.waitpid(gateway.process.pid, os.WUNTRACED)  # until all its threads have stopped
             address = (LOOPBACK, gateway.plan.readiness_port)
             with socket.create_connection(address, timeout=1) as connection:
                 connection.sendall(b"GET /alive HTTP/1.1\r\nhost: x\r\n\r\n")

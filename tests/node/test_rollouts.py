@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from subprocess import CompletedProcess
 
@@ -22,7 +22,8 @@ LATER_SECONDS = 3
 def test_a_release_and_other_gateways_lose_no_request_and_cut_no_stream(onenode: Onenode) -> None:
     """Everything at once: files, then engines with them, then the old files go; and gateways."""
     onenode.settle()
-    leaving = {*onenode.engines(), *onenode.gateways()}
+    leaving = {"engine": onenode.engines(), "gateway": onenode.gateways()}
+    names = {name for pods in leaving.values() for name in pods}
     (old,) = revisions(onenode)
     ask_for_another_revision(onenode)
     # Also how long a gateway may take to leave, so all of them are replaced.
@@ -39,7 +40,7 @@ def test_a_release_and_other_gateways_lose_no_request_and_cut_no_stream(onenode:
         said = up.result().stderr
         answered = load.answered
         onenode.until(lambda: load.answered > answered + 20, "the new ones answer")
-        onenode.until(lambda: leaving <= left.all().keys(), "the old ones have left")
+        onenode.until(lambda: names <= left.all().keys(), "the old ones have left")
         departures = left.all()
     assert f"{ENVIRONMENT}-cluster: nothing changed" in said
     assert "starting the node" not in said
@@ -48,8 +49,9 @@ def test_a_release_and_other_gateways_lose_no_request_and_cut_no_stream(onenode:
     assert {old, new} in seen
     assert (load.lost, load.cut) == ([], [])
     assert load.long > 20
-    assert_they_stayed_for_their_streams(departures, leaving)
-    assert leaving.isdisjoint({*onenode.engines(), *onenode.gateways()})
+    for role, pods in leaving.items():
+        assert_they_stayed_for_their_streams([departures[name] for name in pods], role)
+    assert names.isdisjoint({*onenode.engines(), *onenode.gateways()})
 
 
 def revisions(onenode: Onenode) -> set[str]:
@@ -68,11 +70,11 @@ def looked_at(onenode: Onenode, up: Future[CompletedProcess[str]]) -> list[set[s
     return seen
 
 
-def assert_they_stayed_for_their_streams(left: Mapping[str, Departure], names: set[str]) -> None:
-    for name in names:
-        departure = left[name]
-        assert departure.seconds >= ENDPOINT_REMOVAL_SECONDS + LATER_SECONDS, departure
-        assert departure.exit_code == 0, departure
+def assert_they_stayed_for_their_streams(departures: Collection[Departure], role: str) -> None:
+    """One did that still had some; a pod that a busy machine found not ready had none left."""
+    assert [each for each in departures if each.exit_code] == []
+    longest = max(each.seconds for each in departures)
+    assert longest >= ENDPOINT_REMOVAL_SECONDS + LATER_SECONDS, (role, departures)
 
 
 def test_a_node_that_is_drained_keeps_one_pod_of_each_until_others_can_run(

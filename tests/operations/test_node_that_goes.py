@@ -31,6 +31,9 @@ echo "$@" >> {folder}/asked
 file="/proc/$(cat {folder}/pid 2>/dev/null || echo none)/cmdline"
 if grep --quiet . "$file" 2>/dev/null; then echo "while it runs" >> {folder}/asked; fi
 """
+FORGOTTEN = """\
+delete node this-machine-0 --ignore-not-found
+delete pods --all-namespaces --field-selector=spec.nodeName=this-machine-0 --force --wait=false"""
 
 
 @dataclass
@@ -92,7 +95,7 @@ def test_up_removes_the_node_of_a_file_that_asks_for_none_any_more(session: Fake
     left = leave_behind(session, SIMULATED)
     leave_node(session, SIMULATED)  # type: ignore[arg-type]
     assert not [path for path in left if path.exists()]
-    assert session.asked == "delete node this-machine-0 --ignore-not-found"
+    assert session.asked == FORGOTTEN
 
 
 def test_a_node_ends_before_the_cluster_forgets_it_or_it_would_come_back(
@@ -111,7 +114,7 @@ def test_a_node_ends_before_the_cluster_forgets_it_or_it_would_come_back(
     finally:
         process.kill()
         process.wait()
-    assert session.asked == "delete node this-machine-0 --ignore-not-found"
+    assert session.asked == FORGOTTEN
 
 
 @pytest.mark.parametrize(
