@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tokenworks.plan.gateway_budgets import Ways, leads_elsewhere, longest_known
 from tokenworks.plan.gateway_types import Budget, GatewayPlan, TenantPlan
-from tokenworks.render_routes import label
+from tokenworks.render_routes import hop_steps, label, step_name
 from tokenworks.templating import render
 
 CHAT_PATH: Final = "/v1/chat/completions"
@@ -76,6 +76,7 @@ def admission_file(plan: GatewayPlan, body_edits: str) -> str:
             accounting_tokens=ACCOUNTING_TOKENS,
             tail_bytes=TAIL_BYTES,
             longest_event_bytes=LONGEST_EVENT_BYTES,
+            steps=[step_name(step) for step in hop_steps(plan)],
         ),
         chat_path=CHAT_PATH,
         limit_headers=[(name, member) for name, member in BODY_HEADERS if member in _LIMITS],

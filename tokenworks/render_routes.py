@@ -57,6 +57,11 @@ def route_label(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_/-]", "_", name)
 
 
+def step_name(step: Step) -> str:
+    """What the header `x-served-by` says of a step."""
+    return f"{step.kind}/{step.name}"
+
+
 def cluster_name(step: Step) -> str:
     """The cluster that a request for this step is given to."""
     if step.kind == "model" and not step.rewrites:
@@ -97,7 +102,7 @@ def engine_clusters(plan: GatewayPlan) -> list[EngineCluster]:
     ]
 
 
-def _steps(plan: GatewayPlan) -> list[Step]:
+def hop_steps(plan: GatewayPlan) -> list[Step]:
     """Every step that needs a hop, once, in order of appearance."""
     found = {
         cluster_name(step): step
@@ -118,10 +123,10 @@ def hops(plan: GatewayPlan, body_edits: str) -> list[dict[str, Any]]:
     apis = {api.name: api for api in plan.apis}
     texts = {answer.model: answer.text for answer in plan.answers}
     views = []
-    for step in _steps(plan):
+    for step in hop_steps(plan):
         view: dict[str, Any] = {
             "name": cluster_name(step),
-            "step": f"{step.kind}/{step.name}",
+            "step": step_name(step),
             "statistics_name": f"hop_{label(step.kind)}_{label(step.name)}",
             "rewrites": [],
             "credentials": [],
@@ -224,7 +229,7 @@ def hop_clusters(plan: GatewayPlan) -> list[dict[str, Any]]:
     limits = {f"model/{model.model}": model.max_concurrent_requests for model in plan.models}
     ways = [
         _hop_cluster(cluster_name(step), cluster_name(step), limits.get(f"{step.kind}/{step.name}"))
-        for step in _steps(plan)
+        for step in hop_steps(plan)
     ]
     shadows = {route.shadow.model: route.shadow for route in plan.routes if route.shadow}
     return ways + [

@@ -25,7 +25,8 @@ class SimulatedEngine:
     """An HTTP/1.1 server on loopback in a thread of its own.
 
     The body's ``simulate`` object steers the answer: ``events`` and ``gap_seconds`` of a stream,
-    ``delay_seconds`` before the answer, ``delay_on`` and ``status_on`` for the engine of one port.
+    ``delay_seconds`` before the answer, ``delay_on`` and ``status_on`` for the engine of one port,
+    ``headers`` of an answer that is no stream.
     """
 
     host: str = "127.0.0.1"
@@ -94,8 +95,9 @@ class SimulatedEngine:
             await _stream(simulate.get("events", 3), simulate.get("gap_seconds", 0.0), writer)
             return
         text = json.dumps({"engine": self.port, "model": body.get("model")}).encode()
-        head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(text)}"
-        writer.write(head.encode() + b"\r\n\r\n" + text)
+        headers = {"content-type": "application/json", "content-length": str(len(text))}
+        lines = [f"{name}: {it}" for name, it in {**headers, **simulate.get("headers", {})}.items()]
+        writer.write("\r\n".join(["HTTP/1.1 200 OK", *lines, "\r\n"]).encode() + text)
         await writer.drain()
 
 

@@ -196,27 +196,39 @@ def test_callers_cannot_make_a_series_of_their_own(counting: Gateway) -> None:
     assert not [one for one in series for _, value in one if "odd" in value]
 
 
+def test_an_engine_cannot_say_that_somebody_else_answered(counting: Gateway) -> None:
+    """Callers read it there, and a series would come with every name."""
+    body = {"model": "narrow", "simulate": {"headers": {"x-served-by": "model/odd"}}}
+    reply = counting.post(body)
+    assert reply.status == 200
+    assert "x-served-by" not in reply.headers
+    by_hop = counting.post(body, headers={"x-release": "hop"})
+    assert by_hop.headers["x-served-by"] == "model/narrow"
+    assert "odd" not in str(counted(counting, "served"))
+
+
 def test_a_name_that_is_a_label_s_as_well_is_counted_like_any_other(
     model: Running, tmp_path: Path
 ) -> None:
     """Envoy finds labels by their names in one text, where people's own names stand as well."""
-    words = ("kind", "route", "by", "error-code", "code", "model", "status", "tenant")
+    words = ("kind", "route", "by", "error_code", "code", "model", "status", "tenant")
+    pairs = list(zip(words, words[1:] + words[:1], strict=True))
     keys = {word: [f"the-key-of-{word}-0123456789"] for word in words}
     plan = plan_for(
-        [engines_of(name, model.port) for name in ("code", "alpha")],
+        [engines_of(name, model.port) for name in words],
         tenants=tuple(TenantPlan(name=word, key_secrets=(), isolated=False) for word in words),
-        routes=(route_to("code"), route_to("alpha", model_step("code", rewrites=True))),
+        routes=tuple(
+            route_to(asked, model_step(by, rewrites=True), name=asked) for asked, by in pairs
+        ),
     )
     with running(tmp_path, plan) as gateway:
         gateway.publish_keys(keys)
         until(lambda: gateway.post({}, key=keys["kind"][0]).status != 401, what="the keys")
-        for tenant, asked in itertools.product(words, ("code", "alpha")):
+        for tenant, asked in itertools.product(words, words):
             assert gateway.post({**BODY, "model": asked}, key=keys[tenant][0]).status == 200
         tokens, served = counted(gateway, "tokens"), counted(gateway, "served")
     assert set(tokens) == {
-        labels(tenant=tenant, model=asked, route=f"model/{asked}", by="model/code", kind=kind)
-        for tenant, asked, kind in itertools.product(
-            words, ("code", "alpha"), ("prompt", "completion")
-        )
+        labels(tenant=tenant, model=asked, route=asked, by=f"model/{by}", kind=kind)
+        for tenant, (asked, by), kind in itertools.product(words, pairs, ("prompt", "completion"))
     }
-    assert served == {labels(model="alpha", by="model/code"): len(words)}
+    assert served == {labels(model=asked, by=f"model/{by}"): len(words) for asked, by in pairs}
