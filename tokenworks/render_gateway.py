@@ -133,13 +133,17 @@ def _listener_values(plan: GatewayPlan) -> dict[str, Any]:
 def _route_values(plan: GatewayPlan) -> dict[str, Any]:
     models = [model.model for model in plan.models]
     model_list = _model_list(models)
-    model_not_found = f"This model is not served here. Models: {', '.join(models)}."
+    model_not_found = _model_not_found(models)
     return {
         "model_list_paths": [path for path in plan.allowed_paths if path == MODEL_LIST_PATH],
         "inference_paths": [path for path in plan.allowed_paths if path != MODEL_LIST_PATH],
         "model_list": model_list,
         "model_lists": [
-            {"tenant": tenant.name, "text": _model_list(tenant.models)}
+            {
+                "tenant": tenant.name,
+                "text": _model_list(tenant.models),
+                "not_found": _model_not_found(tenant.models),
+            }
             for tenant in plan.tenants
             if tenant.models
         ],
@@ -167,6 +171,10 @@ def _model_list(models: Sequence[str]) -> str:
         {"id": model, "object": "model", "created": 0, "owned_by": "tokenworks"} for model in models
     ]
     return json.dumps({"object": "list", "data": data})
+
+
+def _model_not_found(models: Sequence[str]) -> str:
+    return f"This model is not served here. Models: {', '.join(models)}."
 
 
 def envoy_arguments(

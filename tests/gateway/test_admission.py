@@ -17,7 +17,7 @@ from tokenworks.plan.gateway_types import TenantPlan
 
 from .budgets import budget
 from .engine import SimulatedEngine
-from .harness import OTHER_KEY, Gateway, engines_of, plan_for, refusal, running, until
+from .harness import KEY, OTHER_KEY, Gateway, engines_of, plan_for, refusal, running, until
 from .simulated import CHAT, Running
 from .simulated import engine as simulated
 
@@ -246,7 +246,17 @@ def test_a_tenant_is_shown_the_models_that_it_may_use(apart: Gateway) -> None:
         return [model["id"] for model in reply.json["data"]]
 
     assert listed(OTHER_KEY) == ["beta"]
-    assert listed("key-of-search-0123456789abcdef") == ["alpha", "beta"]
+    assert listed(KEY) == ["alpha", "beta"]
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
+def test_whoever_asks_for_an_unknown_model_is_told_those_that_it_may_use(
+    apart: Gateway, path: str
+) -> None:
+    replies = [apart.post({"model": "gone"}, path=path, key=key) for key in (KEY, OTHER_KEY)]
+    assert [refusal(reply) for reply in replies] == [(404, "model_not_found")] * 2
+    told = [reply.json["error"]["message"] for reply in replies]
+    assert [text.rpartition(":")[2] for text in told] == [" alpha, beta.", " beta."]
 
 
 def test_an_error_while_admitting_lets_nobody_in(apart: Gateway, seen: SimulatedEngine) -> None:
