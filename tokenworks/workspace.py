@@ -50,9 +50,9 @@ class Workspace:
         """Name of the environment that was chosen for this machine where nobody named one."""
         return self.machine / "chosen"
 
-    def kubeconfig(self, environment: str) -> Path:
-        """Credentials for the local cluster of an environment."""
-        return self.machine / environment / "kubeconfig"
+    def kubeconfig(self, environment: str, given: str | None = None) -> Path:
+        """Credentials for the cluster of an environment: in the file that is given, or one here."""
+        return Path(given).expanduser() if given else self.machine / environment / "kubeconfig"
 
     def stand_ins(self, environment: str) -> Path:
         """The images that were made here for the real node of a local environment."""

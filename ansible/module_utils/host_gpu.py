@@ -112,8 +112,12 @@ def in_pods(host, users):
 
 
 def libraries(host):
-    """Return the versions of the management library on disk: what packages really brought."""
-    paths = host.names("usr/lib/*-linux-gnu/libnvidia-ml.so.*.*")
+    """Return the versions of the management library on disk: what packages really brought.
+
+    Debian's packages keep it in a folder that an alternative points to.
+    """
+    folders = ("usr/lib/*-linux-gnu", "usr/lib/*-linux-gnu/nvidia/current")
+    paths = [path for folder in folders for path in host.names(folder + "/libnvidia-ml.so.*.*")]
     return sorted({path.split(".so.")[1] for path in paths})
 
 

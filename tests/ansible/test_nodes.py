@@ -129,17 +129,34 @@ def test_work_on_the_gpus_is_never_stopped_where_nothing_can_drain_it(
     assert (host.snapshot(), host.log) == (before, log)
 
 
+@pytest.mark.parametrize("verbs", [["get", "get"], ["get"]], ids=["pod", "shell"])
 def test_work_on_a_machine_that_is_no_node_of_the_cluster_is_never_stopped(
-    host: Machine, play: Play, published: Archive, cluster: Cluster
+    verbs: list[str], host: Machine, play: Play, published: Archive, cluster: Cluster
 ) -> None:
-    busy(host)
+    of_pod = len(verbs) == 2
+    busy(host, POD if of_pod else SHELL)
     cluster.no_node()
     packages = host.packages
     ran = play("prepare.yml", host, published.lock(NEWER_DRIVER), **cluster.told)
     assert ran.status == 2
-    assert "python3 (4242) does; the cluster has no node gpu-1 to drain" in ran.message
+    why = "the cluster has no node gpu-1 to drain" if of_pod else "it is of no pod"
+    assert f"python3 (4242) does; {why}" in ran.message
     assert host.packages == packages
-    assert cluster.verbs == ["get", "get"]
+    assert cluster.verbs == verbs
+
+
+@pytest.mark.parametrize("playbook", ["check.yml", "prepare.yml"])
+def test_a_node_is_not_emptied_for_work_that_no_drain_would_end(
+    playbook: str, host: Machine, play: Play, published: Archive, cluster: Cluster
+) -> None:
+    """Somebody's shell: its pods would have left for nothing, and the dry run says so as well."""
+    busy(host)
+    before, log = host.snapshot(), host.log
+    ran = play(playbook, host, published.lock(NEWER_DRIVER), **cluster.told)
+    assert ran.status == 2
+    assert "python3 (4242) does; it is of no pod, so that no drain would end it" in ran.message
+    assert cluster.verbs == ["get"]
+    assert (host.snapshot(), host.log) == (before, log)
 
 
 def test_work_that_began_while_other_failure_domains_changed_is_not_stopped(
@@ -156,7 +173,7 @@ def test_work_that_began_while_other_failure_domains_changed_is_not_stopped(
         "prepare.yml", hosts, published.lock(), published, tmp_path / "run", **cluster.told
     )
     assert ran.status == 2
-    assert "python3 (4242) does; the cluster has no node gpu-2 to drain" in ran.message
+    assert "python3 (4242) does; it is of no pod" in ran.message
     assert hosts["gpu-1"].log[-1:] == ["systemctl restart containerd"]
     assert hosts["gpu-2"].log[before:] == []
 
@@ -223,7 +240,7 @@ def test_pods_that_nobody_ends_are_waited_for_only_where_a_kubelet_runs(
     ran = play("prepare.yml", host, published.lock(), **cluster.told)
     assert ran.status == 0, ran.message
     drain = next(line for line in cluster.lines if line.startswith("drain"))
-    assert ("--skip-wait-for-delete-timeout=1" in drain) is not running
+    assert ("--grace-period=1 --skip-wait-for-delete-timeout=1" in drain) is not running
 
 
 def test_a_process_of_a_pod_that_no_kubelet_can_end_is_not_stopped(

@@ -147,7 +147,6 @@ def canonical(version: str = DRIVER, kernel: str = KERNEL) -> list[Deb]:
         ),
         Deb(name=f"nvidia-fabricmanager-{branch}", version=full),
         Deb(name=f"libnvidia-nscq-{branch}", version=full),
-        Deb(name="nvidia-modprobe", version="535.54.03-1"),
         Deb(
             name=f"linux-modules-nvidia-{server}-open-{kernel}",
             version=UBUNTU,

@@ -242,6 +242,24 @@ def test_the_persistence_daemon_runs_whichever_package_brings_it(owner: str) -> 
     assert unit not in wanted_units(state(), lock())
 
 
+@pytest.mark.parametrize(("said", "is_missing"), [("static", False), ("disabled", True)])
+def test_a_unit_that_something_else_starts_need_not_be_enabled(said: str, is_missing: bool) -> None:
+    """Canonical's persistence daemon is started by udev, and `systemctl enable` changes nothing."""
+    unit = "nvidia-persistenced.service"
+    now = state()
+    now = now.model_copy(update={"enabled": {**now.enabled, unit: said}})
+    assert (unit in plan_changes(now, canonical(), FILES).enabled) is is_missing
+
+
+def test_a_module_that_was_to_be_built_under_another_lock_is_not_owed_any_more() -> None:
+    """There may be no dkms, and nothing that it could build."""
+    owed = state(packages={}, owed=("build_module", "reboot"))
+    assert Step.BUILD_MODULE in plan_changes(owed, lock(), FILES).steps
+    plan = plan_changes(owed, canonical(), FILES)
+    assert Step.BUILD_MODULE not in plan.steps
+    assert Step.REBOOT in plan.steps
+
+
 def test_a_driver_that_is_not_loaded_is_loaded_without_a_reboot() -> None:
     plan = planned(loaded_driver=None)
     assert Step.LOAD_DRIVER in plan.steps

@@ -163,6 +163,14 @@ def test_work_counts_only_where_the_run_would_stop_it_and_services_of_the_driver
     assert refused(state(**GOOD, gpu_users=users[1:]).model_copy(update=old), drains=False) == []
 
 
+def test_work_that_no_drain_ends_is_refused_before_a_node_is_emptied_for_nothing() -> None:
+    users, old = ("python3 (7)", "nvidia-smi (8)", "nvidia-ctk (9)"), {"loaded_driver": "570.1.1"}
+    now = state(**GOOD, gpu_users=users).model_copy(update=old)
+    only(refused(now, drains=True), "base", "python3 (7) does; it is of no pod")
+    in_a_pod = now.model_copy(update={"gpu_users_in_pods": users[:1]})
+    assert refused(in_a_pod, drains=True) == []
+
+
 def test_timers_that_may_update_what_is_not_locked_may_be_on() -> None:
     now = state(**GOOD | {"automatic_updates": True})
     assert findings(now, lock(), HostSettings(automatic_updates=True), FILES) == ()

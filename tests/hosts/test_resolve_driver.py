@@ -85,7 +85,19 @@ def test_a_driver_without_what_makes_device_files_is_refused(
 @pytest.fixture
 def distribution(archives: Path, signer: Signer, tmp_path: Path) -> Path:
     """The repositories with Canonical's driver in the place of NVIDIA's."""
-    return other(archives, signer, tmp_path, repository.canonical())
+    return of_ubuntu(archives, signer, tmp_path, repository.canonical())
+
+
+def of_ubuntu(archives: Path, signer: Signer, folder: Path, debs: list[Deb]) -> Path:
+    """The same with some packages of it.
+
+    What makes device files is in the release and not among the updates that drivers come with.
+    """
+    place = other(archives, signer, folder, debs)
+    (place / "ubuntu").unlink()
+    release = [*repository.distribution(), Deb(name="nvidia-modprobe", version="535.54.03-1")]
+    repository.publish(place / "ubuntu", release, signer, suite="noble")
+    return place
 
 
 def test_canonicals_driver_comes_with_modules_that_are_built_and_signed(
@@ -102,9 +114,10 @@ def test_canonicals_driver_comes_with_modules_that_are_built_and_signed(
         "nvidia-headless-no-dkms-580-server-open": full,
         "nvidia-kernel-common-580-server": full,
         "nvidia-kernel-source-580-server-open": full,
-        "nvidia-modprobe": "535.54.03-1",
         "nvidia-utils-580-server": full,
     }
+    (makes_files,) = [p for p in lock.packages if p.name == "nvidia-modprobe"]
+    assert (makes_files.version, makes_files.repository) == ("535.54.03-1", "ubuntu")
     assert {p.name for p in lock.of(Part.FABRIC_MANAGER)} == {
         "libnvidia-nscq-580",
         "nvidia-fabricmanager-580",
@@ -120,7 +133,7 @@ def test_modules_that_were_built_for_another_driver_are_refused(
     modules = f"linux-modules-nvidia-580-server-open-{KERNEL}"
     needs = "nvidia-kernel-common-580-server (>= 580.178.04)"
     debs.append(Deb(name=modules, version=UBUNTU, depends=needs))
-    (told,) = refusals(other(archives, signer, tmp_path, debs), signer, driver=SIGNED)
+    (told,) = refusals(of_ubuntu(archives, signer, tmp_path, debs), signer, driver=SIGNED)
     assert f"{modules} {UBUNTU} depends on nvidia-kernel-common-580-server (>= 580.178.04)" in told
 
 
@@ -128,7 +141,7 @@ def test_a_kernel_without_modules_of_canonicals_is_refused(
     archives: Path, signer: Signer, tmp_path: Path
 ) -> None:
     debs = [d for d in repository.canonical() if not d.name.startswith("linux-modules-")]
-    told = refusals(other(archives, signer, tmp_path, debs), signer, driver=SIGNED)
+    told = refusals(of_ubuntu(archives, signer, tmp_path, debs), signer, driver=SIGNED)
     assert f"has no linux-modules-nvidia-580-server-open-{KERNEL}" in told[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -80,6 +81,19 @@ def test_a_cluster_that_cannot_be_reached_is_no_pass(checkout: Checkout) -> None
     assert done.returncode == 3, done.stdout + done.stderr
     assert "cannot be looked at" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_cluster_that_exists_is_read_with_its_own_credentials(checkout: Checkout) -> None:
+    """Those that the environment names; stacks of that environment were never brought up."""
+    file = checkout.path / "stacks/racks.yaml"
+    shutil.copy(checkout.path / "stacks/example-hosts.yaml", file)
+    try:
+        checkout.edit("stacks/racks.yaml", "~/.kube/example-hosts", str(checkout.kubeconfig()))
+        done = checkout.tokenworks("check", "racks", "--deployed", check=False)
+    finally:
+        file.unlink()
+    assert "stack racks-serving\n" in done.stdout
+    assert "cluster of racks" not in done.stdout
 
 
 def test_pulumis_own_analysis_of_the_state_runs_the_pack(checkout: Checkout) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,26 @@ def test_a_second_up_changes_no_object(checkout: Checkout) -> None:
     said = checkout.tokenworks("up", "local", "--yes").stderr
     assert said.count("nothing changed") == 2
     assert comparable(checkout.objects()) == comparable(before)
+
+
+def test_keys_are_not_made_anew_for_an_environment_that_is_up(checkout: Checkout) -> None:
+    """As in the checkout of a colleague: callers hold the keys that are there."""
+    settings = checkout.path / "stacks" / "Pulumi.local-serving.yaml"
+    before = settings.read_bytes()
+    key = ("config", "get", "gateway-key-search", "--stack", "local-serving")
+    held = checkout.pulumi(*key).stdout
+    settings.unlink()
+    try:
+        refused = checkout.tokenworks("up", "local", "--yes", check=False)
+        assert refused.returncode == 1
+        assert f"the tenants' keys are not here: {settings} is missing" in refused.stderr
+        (remedy,) = re.findall("`pulumi (config refresh [^`]*)`", refused.stderr)
+        assert not settings.exists()
+        checkout.pulumi(*remedy.split())
+        assert checkout.pulumi(*key).stdout == held
+        assert checkout.tokenworks("up", "local", "--yes").stderr.count("nothing changed") == 2
+    finally:
+        settings.write_bytes(before)
 
 
 def test_plain_pulumi_works_in_the_checkout(checkout: Checkout) -> None:

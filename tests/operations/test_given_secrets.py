@@ -36,7 +36,7 @@ def test_a_certificate_without_its_key_is_named_with_the_command_that_sets_it() 
         (
             "cluster.certificate.private_key: gateway-private-key is not among the settings of "
             "hosts-serving; run `pulumi config set --secret gateway-private-key --stack "
-            "hosts-serving` and paste it."
+            "hosts-serving < FILE`, which holds it."
         )
     ]
     assert said(plan_of("hosts"), setting("gateway-private-key")) == []

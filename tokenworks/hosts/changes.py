@@ -129,6 +129,9 @@ _CLASS_OF_PART: Final = {
     Part.HEADERS: ChangeClass.DRIVER,
     Part.KERNEL: ChangeClass.KERNEL,
 }
+_AT_BOOT: Final = ("enabled", "static")
+"""States of a unit's file that leave nothing to enable. Canonical's nvidia-persistenced is static,
+and something else starts it (`systemctl status` of it in public logs of Ubuntu)."""
 _REPLACES: Final = {"containerd.io": ("containerd", "runc"), "containerd": ("containerd.io",)}
 """Docker's package brings its own runc and cannot be there together with the distribution's."""
 
@@ -143,7 +146,8 @@ def plan_changes(state: HostState, lock: HostLock, files: tuple[ManagedFile, ...
     installed = {n: v for n, v in wanted.items() if state.packages.get(n) != v}
     removed = _removed(state, wanted)
     unheld = tuple(sorted(set(wanted) - state.held))
-    disabled = tuple(u for u in wanted_units(state, lock) if state.enabled.get(u) != "enabled")
+    wanted_now = wanted_units(state, lock)
+    disabled = tuple(unit for unit in wanted_now if state.enabled.get(unit) not in _AT_BOOT)
     stale = tuple(file for file in files if state.files.get(file.path) != file.sha256)
     changes = (
         *_package_changes(state, lock, installed),
@@ -312,6 +316,9 @@ def _needed(
     """Return the steps that the differences call for, in no order."""
     parts = {package.part for package in lock.packages if package.name in installed}
     steps = {step for file in stale for step in file.then} | owed_steps(state)
+    if not builds_modules(lock):
+        # Owed under another lock; where modules come built there need not even be a dkms.
+        steps.discard(Step.BUILD_MODULE)
     if installed or removed or unheld or state.half_installed:
         steps.add(Step.PACKAGES)
     if stale:

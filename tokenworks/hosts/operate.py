@@ -47,9 +47,13 @@ class HostReport:
 
     @property
     def told(self) -> bool:
-        """Whether it is known how the host is; a check that broke tells nothing of its GPUs."""
+        """Whether it is known how the host is.
+
+        A check that broke tells nothing of its GPUs, and a run that failed before it looked, as
+        where the cluster does not answer, nothing at all.
+        """
         if self.outcome is Outcome.FAILED:
-            return self.proof.get("exit_status") != CHECK_BROKE
+            return bool(self.observed) and self.proof.get("exit_status") != CHECK_BROKE
         return self.outcome.good
 
 
@@ -87,7 +91,8 @@ def prepare_pool(pool: Pool, watch: Watch, cancelled: threading.Event | None = N
     report = _reported(pool, result)
     if result.ending not in (Ending.TIMEOUT, Ending.CANCELLED):
         return report
-    after = run_playbook(_AFTER_A_CUT, pool, pool.hosts, watch=watch)
+    # Of the hosts alone: a cluster that does not answer may be why the run was cut off.
+    after = run_playbook(_AFTER_A_CUT, replace(pool, kubeconfig=""), pool.hosts, watch=watch)
     left = {host.host: _left_behind(host) for host in after.hosts}
     hosts = tuple(
         replace(host, message=f"{host.message}; {left[host.host]}") for host in report.hosts
@@ -125,5 +130,8 @@ def _left_behind(host: HostResult) -> str:
     if plan is None:
         return f"what it left cannot be told: {host.message}"
     half = ", ".join(plan.get("half_installed", ()))
-    told = [f"half installed are {half}: the next run finishes them"] if half else []
-    return "; ".join([*told, *host.report.get("refused", ())]) or "no package is half installed"
+    return (
+        f"half installed are {half}: the next run finishes them"
+        if half
+        else "no package is half installed"
+    )

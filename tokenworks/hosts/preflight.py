@@ -27,9 +27,12 @@ _SERVICES = (
     "nvidia-device-p",
     "gpu-feature-dis",
     "nvidia-mig-mana",
+    "nvidia-smi",
+    "nvidia-ctk",
+    "nvidia-modprobe",
 )
-"""NVIDIA's services and DaemonSets, which hold GPUs and compute nothing, as /proc/*/comm has them.
-"""
+"""NVIDIA's services, DaemonSets and programs that hold GPUs and compute nothing, as /proc/*/comm
+has them; each minute a timer of ours runs some of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +103,14 @@ def gpu_work(state: HostState, *, pods: bool = True) -> tuple[str, ...]:
 
 
 def _load(state: HostState, plan: ChangePlan, *, drains: bool) -> Iterator[str]:
-    users = gpu_work(state)
-    if plan.interrupts and users and not drains:
-        yield (
-            f"this run stops what uses the GPUs, and {', '.join(users)} does; name a kubeconfig, "
-            "so that the node is drained, or stop these processes"
+    users = gpu_work(state, pods=not drains)
+    if plan.interrupts and users:
+        remedy = (
+            "it is of no pod, so that no drain would end it; stop these processes"
+            if drains
+            else "name a kubeconfig, so that the node is drained, or stop these processes"
         )
+        yield f"this run stops what uses the GPUs, and {', '.join(users)} does; {remedy}"
 
 
 def _secure_boot(state: HostState, lock: HostLock) -> Iterator[str]:

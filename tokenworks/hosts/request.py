@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from tokenworks.environment.section import Section
 from tokenworks.hosts.lock import Driver, PackageName, PackageVersion, Part, RepositoryLock
-from tokenworks.hosts.names import part_of
+from tokenworks.hosts.names import MODPROBE_PACKAGE, part_of
 from tokenworks.hosts.reading import read_as
 
 
@@ -54,7 +54,13 @@ class LockRequest(Section):
     repositories: Annotated[tuple[RequestedRepository, ...], Field(min_length=1)]
 
     def part_of(self, package: str) -> Part | None:
-        """Return what a package belongs to; None for those that the lock does not hold."""
+        """Return what a package belongs to; None for those that the lock does not hold.
+
+        Ubuntu's nvidia-modprobe is a source package of its own, and not in the pocket that brings
+        drivers of today: 535 in noble, and nothing in noble-updates (packages.ubuntu.com).
+        """
+        if self.driver.archive == "distribution" and package == MODPROBE_PACKAGE:
+            return Part.OTHER
         return part_of(package) or (Part.OTHER if package in self.extra_packages else None)
 
     @model_validator(mode="after")

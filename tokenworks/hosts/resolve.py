@@ -103,8 +103,10 @@ def _fits(request: LockRequest, offer: Offer) -> bool:
 def _asked(request: LockRequest) -> Iterator[_Asked]:
     driver = request.driver
     for name in names.driver_packages(request.os, driver, request.kernel) or ():
-        version = None if _independent(request, name) else driver.version
-        yield _Asked(name=name, part=Part.DRIVER, key="driver.version", version=version)
+        part = request.part_of(name) or Part.DRIVER
+        own = part is not Part.DRIVER or _independent(name)
+        version = None if own else driver.version
+        yield _Asked(name=name, part=part, key="driver.version", version=version)
     if request.nvidia_smi is not None:
         version, key = driver.version, "nvidia_smi"
         yield _Asked(name=request.nvidia_smi, part=Part.DRIVER, key=key, version=version)
@@ -118,7 +120,7 @@ def _asked(request: LockRequest) -> Iterator[_Asked]:
         yield _Asked(name=name, part=part, key="kernel")
     for name in request.extra_packages:
         part = request.part_of(name) or Part.OTHER
-        of_driver = part in _OF_DRIVER and not _independent(request, name)
+        of_driver = part in _OF_DRIVER and not _independent(name)
         version = driver.version if of_driver else None
         yield _Asked(name=name, part=part, key="extra_packages", version=version)
     yield _Asked(name=request.compiler, part=Part.COMPILER, key="compiler")
@@ -182,18 +184,14 @@ def _best(resolution: _Resolution, group: tuple[Relation, ...]) -> Offer | None:
 def _right(request: LockRequest, offer: Offer) -> bool:
     """Whether an offer has the version that its part must have."""
     part = request.part_of(offer.name)
-    if part in _OF_DRIVER and not _independent(request, offer.name):
+    if part in _OF_DRIVER and not _independent(offer.name):
         return offer.version.upstream == request.driver.version
     return part is not Part.TOOLKIT or offer.version.upstream == request.toolkit_version
 
 
-def _independent(request: LockRequest, name: str) -> bool:
-    """Whether a package of the driver has another version than the driver.
-
-    Ubuntu's nvidia-modprobe is a source package of its own, at 535 in noble (packages.ubuntu.com).
-    """
-    own = request.driver.archive == "distribution" and name == names.MODPROBE_PACKAGE
-    return own or name in names.INDEPENDENT or names.follows_kernel(name)
+def _independent(name: str) -> bool:
+    """Whether a package of the driver has another version than the driver."""
+    return name in names.INDEPENDENT or names.follows_kernel(name)
 
 
 def _no_driver(request: LockRequest) -> Iterator[Problem]:

@@ -99,13 +99,13 @@ def run_playbook(
     process of the run. An interrupt is raised on, once nothing is left.
 
     Raises:
-        OperationError: there is no Ansible here, no kubectl to drain with, or processes of the run
-            could not be ended.
+        OperationError: there is no Ansible here, no kubectl to ask the cluster with, or processes
+            of the run could not be ended.
     """
     with _private_folder() as private:
         mark = secrets.token_hex(16)
-        drains = playbook.changes and pool.kubeconfig != ""
-        variables = _variables(private, playbook, pool.access, mark, drains=drains)
+        asks = pool.kubeconfig != ""
+        variables = _variables(private, playbook, pool.access, mark, asks=asks)
         job = _write_job(private, playbook, pool, hosts, mark)
         worker = subprocess.Popen(
             [sys.executable, "-m", "tokenworks.hosts.worker"],
@@ -139,7 +139,7 @@ def _private_folder() -> Iterator[Path]:
 
 
 def _variables(
-    private: Path, playbook: Playbook, access: Access, mark: str, *, drains: bool
+    private: Path, playbook: Playbook, access: Access, mark: str, *, asks: bool
 ) -> dict[str, str]:
     """The environment of a run, from nothing; ansible-runner writes all of it down."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -149,9 +149,9 @@ def _variables(
             reason="there is no ansible-playbook beside this Python nor on the PATH",
             remedy="install the project with its dependencies, `make setup`",
         )
-    if drains and shutil.which("kubectl", path=path) is None:
+    if asks and shutil.which("kubectl", path=path) is None:
         raise OperationError(
-            "draining nodes",
+            "asking the cluster for its nodes",
             reason="there is no kubectl on the PATH",
             remedy="install one within one minor version of the cluster's API server",
         )

@@ -12,6 +12,7 @@ from tokenworks.check.deployed import cluster_resources, state_resources
 from tokenworks.check.judge import Judgement, judge, not_judged, with_findings
 from tokenworks.check.places import Places
 from tokenworks.environment.load import load_environment
+from tokenworks.environment.sections import Environment
 from tokenworks.errors import OperationError
 from tokenworks.operations.backends import backend_of
 from tokenworks.operations.check import settle
@@ -34,17 +35,19 @@ def check_deployed(
     """
     total, judged = judge(()), list[Resource]()
     for name in environments:
-        for resources, findings in (_stacks(session, name), _cluster(session, name)):
+        loaded = load_environment(name, session.workspace.stacks).environment
+        for resources, findings in (
+            _stacks(session, name, loaded),
+            _cluster(session, name, loaded),
+        ):
             judged += resources
             total += with_findings(judge(resources), findings)
     return settle(total, session.workspace, judged, today, everything=False)
 
 
-def _stacks(session: Session, environment: str) -> Found:
+def _stacks(session: Session, environment: str, loaded: Environment) -> Found:
     """Return the resources in the state of every stack, as one estate."""
-    folder = session.workspace.stacks
-    loaded = load_environment(environment, folder).environment
-    places = Places.of(folder / f"{environment}.yaml")
+    places = Places.of(session.workspace.stacks / f"{environment}.yaml")
     resources: list[Resource] = []
     findings: list[Finding] = []
     try:
@@ -63,9 +66,10 @@ def _stacks(session: Session, environment: str) -> Found:
     return resources, findings
 
 
-def _cluster(session: Session, environment: str) -> Found:
+def _cluster(session: Session, environment: str, loaded: Environment) -> Found:
     kubectl = session.toolbox.path("kubectl")
-    kubeconfig = session.workspace.kubeconfig(environment)
+    given = loaded.cluster.kubeconfig if loaded.cluster else None
+    kubeconfig = session.workspace.kubeconfig(environment, given)
     try:
         found = objects(kubectl, kubeconfig, without=_UNREAD)
     except OperationError as error:

@@ -53,14 +53,10 @@ def _any_cluster(workspace: Workspace, plan: Plan) -> tuple[Finding, Path]:
     if plan.platform == "simulated":
         local = LocalCluster(plan.environment, workspace.root)
         return _cluster(plan.environment, local.status()), local.kubeconfig
-    kubeconfig, remedy = (
-        workspace.kubeconfig(plan.environment),
-        "put the cluster's kubeconfig there",
-    )
-    if plan.cluster is not None:
-        kubeconfig = Path(plan.cluster.kubeconfig).expanduser()
-    else:
-        remedy = f"`{write_kubeconfig(workspace, plan.environment)}` writes them"
+    given = plan.cluster.kubeconfig if plan.cluster else None
+    kubeconfig = workspace.kubeconfig(plan.environment, given)
+    write = f"`{write_kubeconfig(workspace, plan.environment)}` writes them"
+    remedy = "put the cluster's kubeconfig there" if given else write
     there = kubeconfig.is_file()
     seen = f"credentials {'in' if there else 'missing at'} {kubeconfig}"
     remedy = "" if there else remedy

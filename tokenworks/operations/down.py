@@ -28,7 +28,7 @@ def take_down(session: Session, name: str, environment: Environment) -> None:
     stacks = [stack_name(name, program) for program in reversed(PROGRAMS[environment.platform])]
     existing = [stack for stack in stacks if stack in session.stacks.names()]
     if environment.cluster is not None:
-        kubeconfig = Path(environment.cluster.kubeconfig).expanduser()
+        kubeconfig = session.workspace.kubeconfig(name, environment.cluster.kubeconfig)
         _destroy(session, existing)
         _refuse_leftovers(session, name, kubeconfig, name)
         session.say(f"{name}: no object of it is left; its machines and cluster stay as they are")

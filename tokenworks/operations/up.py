@@ -18,7 +18,7 @@ from tokenworks.operations.first_request import (
     why_nobody_asks,
     write_key_files,
 )
-from tokenworks.operations.given_secrets import refuse_missing_secrets
+from tokenworks.operations.given_secrets import refuse_lost_settings, refuse_missing_secrets
 from tokenworks.operations.node import Ready, join_node, leave_node, make_ready
 from tokenworks.operations.record import record_environment
 from tokenworks.operations.session import Session
@@ -45,7 +45,9 @@ def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> BroughtUp
 
     Raises:
         ConfigError: a secret that people must give is missing; nothing was changed.
+        OperationError: the settings of a stack that is up are not in this checkout.
     """
+    refuse_lost_settings(session.stacks, plan.environment)
     refuse_missing_secrets(session.stacks, plan)
     pool = plan.real_pool
     ready = None if pool is None else _make_node_ready(session, plan.environment)

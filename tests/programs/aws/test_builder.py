@@ -122,13 +122,13 @@ def test_names_of_profiles_are_passed_on_and_keys_are_not(
         Playbook(name="check.yml", timeout_seconds=60),
         builder.access,
         "mark",
-        drains=False,
+        asks=False,
     )
     assert given["AWS_PROFILE"] == "prod"
     assert "never" not in given.values()
     by_ssh = replace(builder.access, session_manager=None)
     assert "AWS_PROFILE" not in runner._variables(
-        tmp_path, Playbook(name="a", timeout_seconds=60), by_ssh, "mark", drains=False
+        tmp_path, Playbook(name="a", timeout_seconds=60), by_ssh, "mark", asks=False
     )
 
 
