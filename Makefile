@@ -5,7 +5,7 @@ CHOSEN = $(or $(ENV),$(shell cat .tokenworks/chosen 2>/dev/null || echo local))
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup up down preview plan check doctor test test-machines lint bench
+.PHONY: setup up down preview plan check doctor test lint bench
 
 setup: $(BIN)/.installed
 
@@ -37,12 +37,7 @@ doctor: setup
 
 test: setup lint
 	tools/install-test-packages.sh
-	$(BIN)/pytest --numprocesses auto --dist loadgroup -m "not machine"
-
-# GPU hosts that boot, in software emulation: minutes for each installation.
-test-machines: setup
-	tools/install-test-packages.sh
-	$(BIN)/pytest --numprocesses 0 -m machine tests/machines
+	$(BIN)/pytest --numprocesses auto --dist loadgroup
 
 lint: setup
 	$(BIN)/ruff check .

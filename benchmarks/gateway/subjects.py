@@ -31,6 +31,7 @@ from tokenworks.operations.gateway_serve import (
     publish,
     service_programs,
 )
+from tokenworks.plan.gateway import gateway_memory
 from tokenworks.plan.types import Decided, Plan
 from tokenworks.planning import plan_environment
 from tokenworks.toolchain import Report
@@ -188,6 +189,7 @@ def without_limits(plan: Plan) -> Plan:
         models=tuple(models),
         max_request_seconds=seconds,
         stream_idle_seconds=seconds,
+        memory_mib=gateway_memory(MOST_REQUESTS, gateway.max_request_body_bytes.value),
     )
     return dataclasses.replace(plan, gateway=lifted)
 

@@ -318,7 +318,7 @@ def test_tokens_are_counted_for_each_tenant_and_model(
     used = events(gateway, stream_options={"include_usage": True})[-1]["usage"]
     assert gateway.post(BODY).json["usage"] == used
     text = gateway.plain("GET", "/stats/prometheus").body.decode()
-    counted = [line for line in text.splitlines() if "_gateway_tokens{" in line]
+    counted = [line for line in text.splitlines() if "envoy_gateway_tokens{" in line]
     values = {
         kind: float(next(line for line in counted if f'kind="{kind}"' in line).split()[-1])
         for kind in ("prompt", "completion")
@@ -337,7 +337,7 @@ def test_the_time_to_the_first_token_is_measured_for_streams(
     def measured() -> bool:
         """Envoy adds up histograms every five seconds."""
         text = gateway.plain("GET", "/stats/prometheus").body.decode()
-        return 'first_token_ms_count{model="alpha"} 1' in text
+        return 'envoy_gateway_first_token_ms_count{filter="admission",model="alpha"} 1' in text
 
     until(measured, what="one stream measured", seconds=15)
 
@@ -360,6 +360,6 @@ def test_refusals_are_counted_by_status_and_route(apart: Gateway) -> None:
     apart.post({"model": "gone"})
     apart.post({"model": "alpha"}, key="nobody")
     text = apart.plain("GET", "/stats/prometheus").body.decode()
-    counted = [line for line in text.splitlines() if "_gateway_refusals{" in line]
+    counted = [line for line in text.splitlines() if "envoy_gateway_refusals{" in line]
     assert [line for line in counted if 'status="404",route="model_not_found"' in line]
     assert [line for line in counted if 'status="401"' in line]

@@ -90,9 +90,10 @@ def counting(
 
 
 def counted(gateway: Gateway, name: str) -> dict[Labels, float]:
-    """Each series of one counter by its labels."""
+    """Each series of one counter by its labels, without the filter that counts them all."""
     lines = gateway.plain("GET", "/stats/prometheus").body.decode().splitlines()
-    found = [re.fullmatch(rf"\w*_gateway_{name}\{{(.*)\}} (\S+)", line) for line in lines]
+    series = rf'envoy_gateway_{name}\{{filter="admission",(.*)\}} (\S+)'
+    found = [re.fullmatch(series, line) for line in lines]
     return {
         frozenset(re.findall(r'(\w+)="([^"]*)"', one[1])): float(one[2]) for one in found if one
     }

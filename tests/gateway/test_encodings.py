@@ -114,7 +114,7 @@ def used(gateway: Gateway) -> float:
     return sum(
         float(line.split()[-1])
         for line in gateway.plain("GET", "/stats/prometheus").body.decode().splitlines()
-        if "_gateway_tokens{" in line
+        if "envoy_gateway_tokens{" in line
     )
 
 

@@ -362,7 +362,7 @@ def test_who_answered_for_a_model_is_counted(chained: Gateway) -> None:
 
     def served(by: str) -> float:
         text = chained.plain("GET", "/stats/prometheus").body.decode()
-        wanted = f'_gateway_served{{model="dead",by="{by}"}}'
+        wanted = f'envoy_gateway_served{{filter="admission",model="dead",by="{by}"}}'
         return sum(float(line.split()[-1]) for line in text.splitlines() if wanted in line)
 
     before = served("api/cloud"), served("model/small")

@@ -122,7 +122,8 @@ def test_more_requests_than_a_model_may_hold_are_refused_at_once(
         assert seconds < 0.9
     assert gateway.post({"model": "narrow"}).status == 200
     text = gateway.plain("GET", "/stats/prometheus").body.decode()
-    wanted = '_gateway_refusals{status="429",route="model/narrow",error_code="queue_full"} '
+    refusals = 'envoy_gateway_refusals{filter="admission",status="429"'
+    wanted = refusals + ',route="model/narrow",error_code="queue_full"} '
     (counted,) = [line for line in text.splitlines() if wanted in line]
     assert float(counted.split()[-1]) >= len(refused)
 

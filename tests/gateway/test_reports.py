@@ -222,7 +222,7 @@ def test_what_a_shadow_uses_is_charged_to_nobody(
 ) -> None:
     def counted() -> float:
         lines = gateway.plain("GET", "/stats/prometheus").body.decode().splitlines()
-        found = [line for line in lines if "_gateway_tokens{" in line]
+        found = [line for line in lines if "envoy_gateway_tokens{" in line]
         return sum(float(line.split()[-1]) for line in found)
 
     before = counted()

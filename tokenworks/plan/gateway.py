@@ -49,10 +49,15 @@ BYTES_PER_TOKEN = 8
 BODY_OVERHEAD_BYTES = 64 * 1024
 STOP_MARGIN_SECONDS = 15
 WORKERS = 1
-BASE_MEMORY_MIB = 256
-"""Allowance for Envoy itself, its statistics and ten thousand idle connections."""
 NOT_HEAP_MIB = 64
 """What Envoy takes beside its heap: 66 MiB of 1.39.3 are resident when it has just started."""
+BASE_HEAP_MIB = 192
+"""Allowance for Envoy's statistics and configuration, and for idle connections."""
+STREAM_KIB = 80
+"""What a stream takes that is held, with its connections and every feature on: 5,000 of them took
+463 MiB (`python -m benchmarks.gateway`), 66 of which it had before."""
+HEAP_FULL_SHARE = 0.8
+"""Of its heap, from which share on a gateway lets no more requests in."""
 ENDPOINT_REMOVAL_SECONDS = 15
 """How long clients may still be sent to a pod that is on its way out."""
 LEAST_STREAMS_PER_CONNECTION = 128
@@ -127,7 +132,7 @@ def gateway_plan(loaded: LoadedEnvironment, lock: Lock, admitted: Mapping[str, i
         rate_limit=_rate_limit(section, lock, requests),
         **_callers(loaded, ways),
         **_limits(section, longest, body_bytes, requests),
-        **_process(section, body_bytes, requests),
+        **_process(section, body_bytes, requests + _elsewhere(section)),
     )
 
 
@@ -170,7 +175,7 @@ def _process(section: Gateway, body_bytes: int, requests: int) -> _Process:
     drain = section.max_request_seconds + ENDPOINT_REMOVAL_SECONDS
     return {
         "workers": Decided(WORKERS, "one processor carries thousands of requests a second"),
-        "memory_mib": _memory(requests, body_bytes),
+        "memory_mib": gateway_memory(requests, body_bytes),
         "tls_port": TLS_PORT,
         "admin_port": ADMIN_PORT,
         "readiness_port": READINESS_PORT,
@@ -282,8 +287,13 @@ def _rate_limit(section: Gateway, lock: Lock, admitted: int) -> RateLimitPlan | 
     )
 
 
+def _elsewhere(section: Gateway) -> int:
+    """Requests that managed APIs may answer at the same time."""
+    return sum(api.max_concurrent_requests for api in section.apis)
+
+
 def _questions(admitted: int, section: Gateway) -> Decided[int]:
-    elsewhere = sum(api.max_concurrent_requests for api in section.apis)
+    elsewhere = _elsewhere(section)
     return Decided(
         max(LEAST_QUESTIONS, admitted + elsewhere),
         f"each of {admitted} requests to engines and {elsewhere} to managed APIs may ask for its "
@@ -298,11 +308,17 @@ def _streams(admitted: int) -> Decided[int]:
     )
 
 
-def _memory(requests: int, body_bytes: int) -> Decided[int]:
-    """Memory of one gateway pod: Envoy, and every planned request buffered twice."""
-    buffers = math.ceil(requests * 2 * body_bytes / 2**20)
+def gateway_memory(requests: int, body_bytes: int) -> Decided[int]:
+    """Memory of one gateway pod in which every planned request fits, its body held twice.
+
+    So much that the heap is not full then: beyond that requests are refused.
+    """
+    streams = math.ceil(requests * STREAM_KIB / 2**10)
+    bodies = math.ceil(requests * 2 * body_bytes / 2**20)
+    heap = math.ceil((BASE_HEAP_MIB + streams + bodies) / HEAP_FULL_SHARE)
     return Decided(
-        BASE_MEMORY_MIB + buffers,
-        f"{BASE_MEMORY_MIB} for Envoy, {buffers} for two copies of each of {requests} request "
-        "bodies of the largest size",
+        NOT_HEAP_MIB + heap,
+        f"{NOT_HEAP_MIB} beside the heap; of which {HEAP_FULL_SHARE:.0%} hold {BASE_HEAP_MIB} for "
+        f"Envoy, {streams} for {requests} streams and {bodies} for two copies of their bodies at "
+        "the largest size",
     )
