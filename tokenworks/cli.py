@@ -208,7 +208,8 @@ def down(
         bool,
         typer.Option(
             "--with-data",
-            help="On AWS also weights, their keys and the network; asks for the name to be typed.",
+            help="On AWS also weights, their keys, the network, and volumes of claims; asks for "
+            "the name to be typed.",
         ),
     ] = False,
 ) -> None:

@@ -222,10 +222,13 @@ def collect(
 def take_down_aws(workspace: Workspace, environment: str, *, with_data: bool) -> None:
     """Take an AWS environment down; with its data only after its name was typed."""
     from tokenworks.operations.aws_down import take_down_cloud
+    from tokenworks.operations.guards import Place, refuse_other_platform
     from tokenworks.report.aws_account import kept_table
 
+    refuse_other_platform(workspace, Place(name=environment, platform="aws", kubeconfig=None))
     if with_data:
-        _typed(environment, "Weights, their keys and the network are deleted.")
+        what = "Weights, their keys, the network and volumes of claims are deleted."
+        _typed(environment, what)
     session, cloud = _session_and_cloud(workspace, environment)
     left = take_down_cloud(session, cloud, with_data=with_data)
     out().print(kept_table(left))

@@ -42,3 +42,8 @@ def errors() -> Iterator[None]:
     except TokenworksError as error:
         typer.echo(f"error: {error}", err=True)
         raise typer.Exit(1) from error
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        reason = error.strerror or str(error)
+        typer.echo(f"error: {place}{reason}; make that right and run it again.", err=True)
+        raise typer.Exit(1) from error

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.aws_fixtures import TARGET
-from tokenworks.aws.ownership import PROOFS, Kind, is_stacks_own, proof
+from tokenworks.aws.ownership import PROOFS, Kind, is_stacks_own, may_hold_data, proof
 from tokenworks.aws.sweep import ORDER
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -79,6 +79,24 @@ def test_interfaces_and_volumes_of_nodes_carry_their_stacks_tags_and_no_stack_de
     assert proof("network interface", tags, TARGET) == "tokenworks:environment=shop"
     assert proof("volume", tags, TARGET) == "tokenworks:environment=shop"
     assert proof("volume", {"tokenworks:program": "cluster"}, TARGET) is None
+
+
+DRIVER = {"ebs.csi.aws.com/cluster-name": "tokenworks-shop"}
+LAUNCH_TEMPLATE = {"tokenworks:environment": "shop", "tokenworks:program": "cluster"}
+
+
+@pytest.mark.parametrize("tags", [DRIVER, CLUSTER_OWNS, DRIVER | LAUNCH_TEMPLATE])
+def test_a_volume_that_a_driver_made_may_hold_data(tags: dict[str, str]) -> None:
+    assert may_hold_data("volume", tags, TARGET)
+
+
+@pytest.mark.parametrize("tags", [LAUNCH_TEMPLATE, LAUNCH_TEMPLATE | CLUSTER_OWNS])
+def test_a_disk_that_a_launch_template_made_for_a_node_holds_none(tags: dict[str, str]) -> None:
+    assert not may_hold_data("volume", tags, TARGET)
+
+
+def test_nothing_but_a_volume_holds_data() -> None:
+    assert [kind for kind in KINDS if may_hold_data(kind, CLUSTER_OWNS, TARGET)] == ["volume"]
 
 
 @given(st.sampled_from(KINDS), st.dictionaries(st.text(max_size=12), st.text(max_size=12)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.aws_fixtures import TARGET
 from tokenworks.aws.inventory import Inventory, Thing
-from tokenworks.aws.ownership import Kind, is_stacks_own, proof
+from tokenworks.aws.ownership import Kind, is_stacks_own, may_hold_data, proof
 from tokenworks.aws.sweep import ORDER, Kept, plan_sweep
 
 OURS = {
@@ -29,6 +29,7 @@ TARGETS = Thing(kind="target group", id="arn:tg", tags=OURS, part_of=frozenset({
 GROUP = Thing(kind="security group", id="sg-1", tags=OURS, vpc="vpc-1")
 INTERFACE = Thing(kind="network interface", id="eni-1", tags=OURS, vpc="vpc-1")
 VOLUME = Thing(kind="volume", id="vol-1", tags=OURS)
+DISK = Thing(kind="volume", id="vol-2", tags=STACKS | {"tokenworks:program": "cluster"})
 
 
 def inventory(*things: Thing, cluster: bool = False) -> Inventory:
@@ -85,6 +86,31 @@ def test_a_free_interface_waits_while_a_node_may_be_about_to_attach_it() -> None
     plan = plan_sweep(inventory(INTERFACE, cluster=True), TARGET)
     assert not plan.steps
     assert "about to attach" in only(plan.waiting).because
+
+
+def test_a_free_volume_waits_while_a_claim_of_the_cluster_may_own_it() -> None:
+    plan = plan_sweep(inventory(VOLUME, DISK, cluster=True), TARGET)
+    assert ids(plan.steps) == ["vol-2"], "no claim owns the disk of a node"
+    assert only(plan.waiting).id == "vol-1"
+    assert only(plan.waiting).because == "a claim of the cluster, which exists, may own it"
+
+
+def test_a_volume_of_a_claim_outlives_its_cluster_unless_data_is_to_go() -> None:
+    plan = plan_sweep(inventory(VOLUME, DISK), TARGET, with_data=False)
+    assert ids(plan.steps) == ["vol-2"]
+    assert only(plan.kept_data).because == "it may hold data of a claim"
+    assert not plan.blocked, "nobody waits for what is kept"
+    plan = plan_sweep(inventory(VOLUME, DISK), TARGET)
+    assert {step.id: step.may_hold_data for step in plan.steps} == {"vol-1": True, "vol-2": False}
+    assert not plan.kept_data
+
+
+def test_an_attached_volume_of_a_claim_is_kept_and_blocks_only_where_data_is_to_go() -> None:
+    attached = replace(VOLUME, busy="in-use i-1")
+    plan = plan_sweep(inventory(attached), TARGET, with_data=False)
+    assert ids(plan.kept_data) == ["vol-1"]
+    assert not plan.blocked
+    assert ids(plan_sweep(inventory(attached), TARGET).blocked) == ["vol-1"]
 
 
 def test_the_control_planes_group_waits_for_the_control_plane() -> None:
@@ -191,10 +217,24 @@ def test_nothing_without_an_ownership_tag_is_ever_deleted(found: Inventory) -> N
             assert not thing.made_by_aws
 
 
-@given(INVENTORIES)
-def test_each_of_ours_has_one_fate_and_steps_are_in_order(found: Inventory) -> None:
-    plan = plan_sweep(found, TARGET)
-    fates = [*ids(plan.steps), *ids(plan.waiting), *ids(plan.blocked), *ids(plan.strangers)]
+@given(INVENTORIES, st.booleans())
+def test_volumes_of_claims_go_only_with_data_and_after_the_cluster(
+    found: Inventory, with_data: bool
+) -> None:
+    plan = plan_sweep(found, TARGET, with_data=with_data)
+    by_id = {thing.id: thing for thing in found.things}
+    going = [by_id[step.id] for step in plan.steps]
+    if found.cluster_exists or not with_data:
+        assert not [one for one in going if may_hold_data(one.kind, one.tags, TARGET)]
+
+
+@given(INVENTORIES, st.booleans())
+def test_each_of_ours_has_one_fate_and_steps_are_in_order(
+    found: Inventory, with_data: bool
+) -> None:
+    plan = plan_sweep(found, TARGET, with_data=with_data)
+    staying = (plan.waiting, plan.blocked, plan.kept_data, plan.strangers)
+    fates = [*ids(plan.steps), *(one.id for kept in staying for one in kept)]
     assert len(fates) == len(set(fates))
     places = [ORDER.index(step.kind) for step in plan.steps]
     assert places == sorted(places)
@@ -203,9 +243,11 @@ def test_each_of_ours_has_one_fate_and_steps_are_in_order(found: Inventory) -> N
             assert thing.id in fates
 
 
-@given(INVENTORIES)
-def test_nothing_goes_that_something_which_stays_still_holds(found: Inventory) -> None:
-    plan = plan_sweep(found, TARGET)
+@given(INVENTORIES, st.booleans())
+def test_nothing_goes_that_something_which_stays_still_holds(
+    found: Inventory, with_data: bool
+) -> None:
+    plan = plan_sweep(found, TARGET, with_data=with_data)
     going = set(ids(plan.steps))
     balancers = {p for s in plan.steps if "load balancer" in s.kind for p in s.part_of}
     groups = {step.id for step in plan.steps if step.kind == "security group"}

@@ -251,6 +251,18 @@ def test_an_engine_that_dies_is_told_of_and_can_be_started_again(serving: Servin
     assert find(parts_of(serving.folders, NAME), "large-0").pid not in (None, part.pid)
 
 
+def test_an_engine_that_cannot_start_is_not_said_to_run(serving: Serving) -> None:
+    """Somebody has taken its port meanwhile."""
+    ports = json.loads((serving.folders.root / "ports.json").read_text())
+    serving.switch(False, "small-0")
+    with socket.create_server((LOOPBACK, ports["small-0"])):
+        with pytest.raises(OperationError, match=r"small-0: could not be started; read .*small-0"):
+            serving.switch(True, "small-0")
+        assert find(parts_of(serving.folders, NAME), "small-0").state == "stopped"
+    serving.switch(True, "small-0")
+    assert find(parts_of(serving.folders, NAME), "small-0").state == "runs"
+
+
 def test_an_engine_behaves_as_it_is_set_to(serving: Serving) -> None:
     part = find(parts_of(serving.folders, NAME), "small-0")
     assert change_engine(part, ["output_tokens=3", "fault=none"])["output_tokens"] == 3

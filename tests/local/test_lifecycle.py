@@ -100,6 +100,22 @@ def test_up_after_a_kill_in_the_middle_loses_and_doubles_nothing(
     ]
 
 
+def test_one_ctrl_c_lets_an_update_write_down_what_it_began(fresh: Checkout) -> None:
+    """A terminal sends it to everybody; Pulumi must not lose whom it tells of its progress."""
+    process = start_up(fresh)
+    wait_for(lambda: has_objects(fresh, "deployments", 1))
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(WAIT_SECONDS) == 1
+    said = (fresh.path / "up.log").read_text("utf-8")
+    assert "waiting until Pulumi has finished what it began" in said
+    assert "Traceback" not in said
+    wait_for(lambda: not update_processes(fresh))
+    assert urns(fresh)  # and no operation is pending
+    done = fresh.tokenworks("up", "local", "--yes")
+    assert "cut off" not in done.stderr
+    assert len(urns(fresh)) == RESOURCES
+
+
 def test_down_leaves_nothing_and_a_rebuilt_environment_is_the_same(fresh: Checkout) -> None:
     fresh.tokenworks("up", "local", "--yes")
     before = comparable(fresh.objects())

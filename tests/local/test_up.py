@@ -54,16 +54,38 @@ def test_keys_are_not_made_anew_for_an_environment_that_is_up(checkout: Checkout
     held = checkout.pulumi(*key).stdout
     settings.unlink()
     try:
+        for command in (("preview", "local"), ("up", "local", "--yes")):
+            refused = checkout.tokenworks(*command, check=False)
+            assert refused.returncode == 1
+            assert f"the tenants' keys are not here: {settings} is missing" in refused.stderr
+            assert not settings.exists()
+        # Plain Pulumi makes a file, which has a salt and no key.
+        checkout.pulumi("preview", "--stack", "local-serving", check=False)
+        assert settings.exists()
         refused = checkout.tokenworks("up", "local", "--yes", check=False)
-        assert refused.returncode == 1
-        assert f"the tenants' keys are not here: {settings} is missing" in refused.stderr
+        assert f"{settings} holds none; take the file from" in refused.stderr
         (remedy,) = re.findall("`pulumi (config refresh [^`]*)`", refused.stderr)
-        assert not settings.exists()
+        assert f"remove {settings} and write it" in refused.stderr
+        settings.unlink()
         checkout.pulumi(*remedy.split())
         assert checkout.pulumi(*key).stdout == held
         assert checkout.tokenworks("up", "local", "--yes").stderr.count("nothing changed") == 2
     finally:
         settings.write_bytes(before)
+
+
+@pytest.mark.parametrize("given", ["", "of-another-project"], ids=["empty", "another"])
+def test_a_passphrase_in_the_shell_does_not_take_the_place_of_ours(
+    checkout: Checkout, given: str
+) -> None:
+    """Pulumi would ask that variable first, and encrypt tenants' keys by it."""
+    in_shell = ["env", f"PULUMI_CONFIG_PASSPHRASE={given}"]
+    key = "pulumi config get gateway-key-search --stack local-serving"
+    sourced = ["bash", "-c", f"source .tokenworks/env && {key}"]
+    assert checkout.run([*in_shell, *sourced], check=True).stdout.startswith("tw-")
+    preview = [*checkout.command, "preview", "local", "--json"]
+    changes = json.loads(checkout.run([*in_shell, *preview], check=True).stdout)
+    assert set(changes) == {"local-cluster", "local-serving"}
 
 
 def test_plain_pulumi_works_in_the_checkout(checkout: Checkout) -> None:

@@ -128,7 +128,7 @@ def test_a_node_joins_once_simulated_ones_of_its_name_are_gone_and_leaves_before
     session: FakeSession, monkeypatch: pytest.MonkeyPatch, name: str, expected: list[str]
 ) -> None:
     done: list[str] = []
-    looks = ("refuse_lost_settings", "refuse_missing_secrets")
+    looks = ("refuse_another_place", "refuse_lost_settings", "refuse_missing_secrets")
     for step in (*looks, "_make_node_ready", "_ready_cluster", "_request"):
         monkeypatch.setattr(up, step, lambda *_: None)
     monkeypatch.setattr(up, "_make_node_ready", lambda *_: "ready")

@@ -68,6 +68,17 @@ def proof(kind: Kind, tags: Mapping[str, str], target: Target) -> str | None:
     return None
 
 
+def may_hold_data(kind: Kind, tags: Mapping[str, str], target: Target) -> bool:
+    """Whether one of ours is a volume that was made for a claim, and not a node's own disk.
+
+    The driver's tag outweighs those of a stack: no launch template sets it, and a driver can be
+    told to set theirs.
+    """
+    key, cluster = _VOLUME_DRIVER
+    made_by_driver = tags.get(key) == cluster.format(cluster=target.cluster)
+    return kind == "volume" and (made_by_driver or PROGRAM_TAG not in tags)
+
+
 def is_stacks_own(tags: Mapping[str, str], target: Target) -> bool:
     """Whether a stack of this environment made it."""
     return tags.get(ENVIRONMENT_TAG) == target.environment and PROGRAM_TAG in tags

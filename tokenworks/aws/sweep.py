@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from tokenworks.aws.inventory import Inventory, Thing
-from tokenworks.aws.ownership import CONTROL_PLANE_TAG, Kind, is_stacks_own, proof
+from tokenworks.aws.ownership import (
+    CONTROL_PLANE_TAG,
+    Kind,
+    is_stacks_own,
+    may_hold_data,
+    proof,
+)
 from tokenworks.aws.target import Target
 
 ORDER: Final[tuple[Kind, ...]] = (
@@ -26,18 +32,22 @@ ORDER: Final[tuple[Kind, ...]] = (
 )
 """What goes first: each kind may be held by those before it."""
 _OF_NODES: Final[frozenset[Kind]] = frozenset({"network interface", "security group", "volume"})
-"""Kinds that nodes and the control plane use, and let go of when they end."""
+"""Kinds that nodes, claims and the control plane use, and let go of when the cluster ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One resource to delete, and the tag that proves it ours; ``part_of`` as in ``Thing``."""
+    """One resource to delete, and the tag that proves it ours; ``part_of`` as in ``Thing``.
+
+    ``may_hold_data`` is true of volumes that were made for claims.
+    """
 
     kind: Kind
     id: str
     name: str
     because: str
     part_of: tuple[str, ...] = ()
+    may_hold_data: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,31 +64,44 @@ class Kept:
 class SweepPlan:
     """Steps in order, and what stays.
 
-    ``waiting`` is ours and goes when the cluster has gone; ``blocked`` is ours and something else
-    keeps it. ``strangers`` carry no tag of ours and are never touched, but lie in our network,
-    which cannot go before them.
+    ``waiting`` is ours and stays while the cluster exists; ``blocked`` is ours and something else
+    keeps it; ``kept_data`` is ours and could go, if data were to go. ``strangers`` carry no tag of
+    ours and are never touched, but lie in our network, which cannot go before them.
     """
 
     steps: tuple[Step, ...]
     waiting: tuple[Kept, ...]
     blocked: tuple[Kept, ...]
+    kept_data: tuple[Kept, ...]
     strangers: tuple[Kept, ...]
 
 
-def plan_sweep(inventory: Inventory, target: Target) -> SweepPlan:
-    """What to delete of an inventory, once what used it was destroyed."""
+def plan_sweep(inventory: Inventory, target: Target, *, with_data: bool = True) -> SweepPlan:
+    """What to delete of an inventory, once what used it was destroyed.
+
+    Volumes of claims wait for the cluster, and stay after it too unless data is to go.
+    """
     ours = {
         thing.id: (thing, tag)
         for thing in inventory.things
         if not thing.made_by_aws and (tag := proof(thing.kind, thing.tags, target))
     }
-    blocked: dict[str, str] = {}
+    data = {t.id for t, _ in ours.values() if may_hold_data(t.kind, t.tags, target)}
+    keeps_data = not with_data and not inventory.cluster_exists
+    blocked = dict.fromkeys(data, "it may hold data of a claim") if keeps_data else {}
     for thing, _ in ours.values():
-        if reason := _in_use(thing, inventory):
-            blocked[thing.id] = reason
+        if reason := _in_use(thing, inventory, holds_data=thing.id in data):
+            blocked.setdefault(thing.id, reason)
     _block_what_others_hold(inventory, target, ours, blocked)
     steps = [
-        Step(kind=t.kind, id=t.id, name=t.name, because=tag, part_of=tuple(sorted(t.part_of)))
+        Step(
+            kind=t.kind,
+            id=t.id,
+            name=t.name,
+            because=tag,
+            part_of=tuple(sorted(t.part_of)),
+            may_hold_data=t.id in data,
+        )
         for t, tag in ours.values()
         if t.id not in blocked
     ]
@@ -86,15 +109,17 @@ def plan_sweep(inventory: Inventory, target: Target) -> SweepPlan:
     steps += _rules_to_revoke(inventory, groups)
     kept = [_kept(ours[id_][0], reason) for id_, reason in sorted(blocked.items())]
     waits = _OF_NODES if inventory.cluster_exists else frozenset()
+    kept_data = tuple(each for each in kept if keeps_data and each.id in data)
     return SweepPlan(
         steps=tuple(sorted(steps, key=lambda step: (ORDER.index(step.kind), step.id))),
         waiting=tuple(each for each in kept if each.kind in waits),
-        blocked=tuple(each for each in kept if each.kind not in waits),
+        blocked=tuple(each for each in kept if each.kind not in waits and each not in kept_data),
+        kept_data=kept_data,
         strangers=tuple(_strangers(inventory, target, set(ours))),
     )
 
 
-def _in_use(thing: Thing, inventory: Inventory) -> str:
+def _in_use(thing: Thing, inventory: Inventory, *, holds_data: bool) -> str:
     """Why a resource of ours must stay for now, by what it says of itself."""
     if thing.busy:
         return thing.busy
@@ -102,12 +127,16 @@ def _in_use(thing: Thing, inventory: Inventory) -> str:
         behind = [t for t in inventory.things if t.kind == "target group" and thing.id in t.part_of]
         serving = [f"{t.name} has {t.busy}" for t in behind if t.busy]
         return f"it serves: {', '.join(serving)}" if serving else ""
-    if not inventory.cluster_exists:
-        return ""
+    return _use_by_cluster(thing, holds_data=holds_data) if inventory.cluster_exists else ""
+
+
+def _use_by_cluster(thing: Thing, *, holds_data: bool) -> str:
     if CONTROL_PLANE_TAG in thing.tags:
         return "the control plane that it belongs to exists"
     if thing.kind == "network interface":
         return "a node of the cluster, which exists, may be about to attach it"
+    if holds_data:
+        return "a claim of the cluster, which exists, may own it"
     return ""
 
 

@@ -105,17 +105,22 @@ class Served:
         for name in sorted(wanted - self._stopped):
             self.supervisor.stop(name)
             self.say(f"{name} stopped; {self._start_again(name)}")
-        for name in sorted(self._stopped - wanted):
-            self._restart(by_name[name])
-        self._stopped = wanted
+        asked = sorted(self._stopped - wanted)
+        failed = {name for name in asked if not self._restarts(by_name[name])}
+        self._stopped = wanted | failed
+        if failed:
+            write_whole(self.folders.stopped, "\n".join(sorted(self._stopped)))
         self._write_status()
 
-    def _restart(self, program: Program) -> None:
+    def _restarts(self, program: Program) -> bool:
         try:
             self.supervisor.start(program)
-            self.say(f"{program.name} runs again")
         except OperationError as error:
+            self.supervisor.stop(program.name)
             self.say(str(error))
+            return False
+        self.say(f"{program.name} runs again")
+        return True
 
     def _start_again(self, name: str) -> str:
         return f"start it again with: tokenworks gateway start {self.environment} {name}"

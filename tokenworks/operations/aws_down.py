@@ -8,14 +8,18 @@ from typing import Any, Final
 from tokenworks.aws.buckets import empty_bucket
 from tokenworks.aws.client import Cloud
 from tokenworks.aws.inventory import cluster_exists
-from tokenworks.aws.leftovers import Left, read_tagged, sort_out
+from tokenworks.aws.leftovers import Left, Tagged, read_tagged, sort_out
+from tokenworks.aws.sweep import Kept
 from tokenworks.errors import OperationError
 from tokenworks.operations.aws_sweep import sweep_until_clean
 from tokenworks.operations.session import Session
 from tokenworks.workspace import PROGRAMS, split_stack, stack_name
 
 DATA_PROGRAMS: Final = ("network", "storage")
-"""What stays without ``--with-data``: weights, their keys, and the network that they lie in."""
+"""What stays without ``--with-data``: weights, their keys, and the network that they lie in.
+
+So do volumes of claims, which belong to no program.
+"""
 _SWEPT_AFTER: Final = ("serving", "cluster")
 SETTLE_SECONDS: Final = 300.0
 """How long AWS's listing of tags may trail what was deleted."""
@@ -39,13 +43,17 @@ def take_down_cloud(
     ]
     existing = [stack for stack in stacks if stack in session.stacks.names()]
     _refuse_protected(session, environment, existing, with_data=with_data)
+    volumes: tuple[Kept, ...] = ()
     for stack in stacks:
         program = split_stack(stack)[1]
         if stack in existing:
             _destroy(session, cloud, stack)
         if program in _SWEPT_AFTER:
-            sweep_until_clean(cloud, session.stacks.backend, session.say)
-    return _prove(session, cloud, kept, settle_seconds)
+            volumes = sweep_until_clean(
+                cloud, session.stacks.backend, session.say, with_data=with_data
+            )
+    _say_kept(session, environment, volumes)
+    return _prove(session, cloud, kept, volumes, settle_seconds)
 
 
 def protected(session: Session, stack: str) -> list[str]:
@@ -117,11 +125,28 @@ def _buckets(resources: list[dict[str, Any]]) -> list[str]:
     return [str(one["id"]) for one in resources if one["type"] == "aws:s3/bucket:Bucket"]
 
 
-def _prove(session: Session, cloud: Cloud, kept: tuple[str, ...], settle_seconds: float) -> Left:
+def _say_kept(session: Session, environment: str, volumes: tuple[Kept, ...]) -> None:
+    for volume in volumes:
+        name = f" ({volume.name})" if volume.name else ""
+        session.say(f"volume {volume.id}{name}: kept, {volume.because}")
+    if volumes:
+        session.say(
+            f"to delete them as well: `tokenworks aws sweep {environment}` before the next `up`, "
+            f"or `tokenworks down {environment} --with-data`"
+        )
+
+
+def _prove(
+    session: Session,
+    cloud: Cloud,
+    kept: tuple[str, ...],
+    volumes: tuple[Kept, ...],
+    settle_seconds: float,
+) -> Left:
     """Look at everything that carries the tag until only what stays on purpose is there."""
     deadline = time.monotonic() + settle_seconds
     environment = cloud.target.environment
-    while (found := sort_out(read_tagged(cloud), cloud.target, kept)).left:
+    while (found := sort_out(_tagged_but(cloud, volumes), cloud.target, kept)).left:
         if time.monotonic() >= deadline:
             raise OperationError(
                 f"{environment} is not empty",
@@ -129,5 +154,14 @@ def _prove(session: Session, cloud: Cloud, kept: tuple[str, ...], settle_seconds
                 remedy=f"delete them and run `tokenworks down {environment}` again",
             )
         time.sleep(min(5.0, settle_seconds))
-    session.say(f"{environment}: nothing is left but {len(found.kept)} resources kept on purpose")
+    more = f" and {len(volumes)} volumes of claims" if volumes else ""
+    session.say(
+        f"{environment}: nothing is left but {len(found.kept)} resources{more} kept on purpose"
+    )
     return found
+
+
+def _tagged_but(cloud: Cloud, volumes: tuple[Kept, ...]) -> list[Tagged]:
+    """What carries the tag, without volumes that were kept: a driver may be told to set it."""
+    kept = {volume.id for volume in volumes}
+    return [one for one in read_tagged(cloud) if one.arn.rpartition("/")[2] not in kept]

@@ -41,6 +41,7 @@ def _backend(workspace: Workspace, cloud: Cloud) -> Backend:
             "AWS_REGION": target.region,
         },
         shell_file=shell_file(workspace, target.environment, "aws"),
+        is_shared=True,
         store=BucketStore(cloud),
     )
 

@@ -27,8 +27,8 @@ class Sweep:
     swept: Swept
 
 
-def survey(cloud: Cloud, backend: Backend) -> SweepPlan:
-    """What would be swept now.
+def survey(cloud: Cloud, backend: Backend, *, with_data: bool = True) -> SweepPlan:
+    """What would be swept now; without data, volumes of claims stay.
 
     Raises:
         OperationError: the serving stack still has resources, so that nothing is left behind yet.
@@ -41,7 +41,7 @@ def survey(cloud: Cloud, backend: Backend) -> SweepPlan:
             reason=f"{stack} has {count} resources, and controllers serve them with what would go",
             remedy=f"take it down first: `tokenworks down {environment}` sweeps by itself",
         )
-    return plan_sweep(read_inventory(cloud), cloud.target)
+    return plan_sweep(read_inventory(cloud), cloud.target, with_data=with_data)
 
 
 def sweep(
@@ -60,23 +60,28 @@ def sweep(
 
 
 def sweep_until_clean(
-    cloud: Cloud, backend: Backend, say: Say, *, patience_seconds: float = PATIENCE_SECONDS
-) -> None:
-    """Sweep again while AWS lets go of what it was using, until nothing is left or blocked.
+    cloud: Cloud,
+    backend: Backend,
+    say: Say,
+    *,
+    with_data: bool,
+    patience_seconds: float = PATIENCE_SECONDS,
+) -> tuple[Kept, ...]:
+    """Sweep again while AWS lets go of what it was using; returns what is kept for its data.
 
     Raises:
         OperationError: a call failed, or something of ours cannot go.
     """
     deadline = time.monotonic() + patience_seconds
     while True:
-        plan = survey(cloud, backend)
-        done = sweep(cloud, backend, plan, say, patience_seconds=patience_seconds)
-        refuse_failures(cloud, done.swept.failed, ())
-        if not done.plan.blocked:
-            return
+        plan = survey(cloud, backend, with_data=with_data)
+        swept = carry_out(cloud, plan.steps, say, patience_seconds=patience_seconds)
+        refuse_failures(cloud, swept.failed, ())
+        if not plan.blocked:
+            return plan.kept_data
         if time.monotonic() >= deadline:
-            refuse_failures(cloud, (), done.plan.blocked)
-        say(f"waiting for {done.plan.blocked[0].kind} {done.plan.blocked[0].id}")
+            refuse_failures(cloud, (), plan.blocked)
+        say(f"waiting for {plan.blocked[0].kind} {plan.blocked[0].id}")
         time.sleep(min(POLL_SECONDS, patience_seconds))
 
 

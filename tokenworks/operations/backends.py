@@ -36,14 +36,18 @@ class Store(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Lock:
-    """Who holds a stack."""
+    """Who holds a stack; ``is_shared`` where other machines hold it in the same place."""
 
     pid: int
     host: str
+    is_shared: bool
 
     def is_running(self) -> bool:
-        """Whether the holder may still be at work: elsewhere it may, here it shows."""
-        if self.host != socket.gethostname():
+        """Whether the holder may still be at work: elsewhere it may, here it shows.
+
+        Two machines can have one hostname, so that of a shared lock does not say that it is here.
+        """
+        if self.is_shared or self.host != socket.gethostname():
             return True
         try:
             return Path(f"/proc/{self.pid}/comm").read_text("utf-8").strip() == "pulumi"
@@ -56,11 +60,15 @@ class Lock:
 
 @dataclass(frozen=True, kw_only=True)
 class Backend:
-    """One place of states, how secrets in them are encrypted, and where a shell learns of both."""
+    """One place of states, how secrets in them are encrypted, and where a shell learns of both.
+
+    ``is_shared`` is true of a place that other machines use as well.
+    """
 
     secrets_provider: str
     variables: Mapping[str, str]
     shell_file: Path
+    is_shared: bool
     store: Store = field(repr=False)
 
     def stacks(self) -> tuple[str, ...]:
@@ -76,7 +84,7 @@ class Backend:
     def locks(self, stack: str) -> list[Lock]:
         """Who holds a stack now; a lock that is given back meanwhile is none."""
         contents = (self.store.read(key) for key in self.store.keys(f"{_LOCKS}{stack}/"))
-        locks = (_lock(content) for content in contents if content)
+        locks = (_lock(content, is_shared=self.is_shared) for content in contents if content)
         return [lock for lock in locks if lock is not None]
 
 
@@ -109,6 +117,7 @@ def local_backend(workspace: Workspace) -> Backend:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         },
         shell_file=workspace.machine / SHELL_FILE,
+        is_shared=False,
         store=_Folder(workspace.state),
     )
 
@@ -143,10 +152,10 @@ class _Folder:
         return tuple(sorted(str(file.relative_to(self.root)) for file in files))
 
 
-def _lock(content: bytes) -> Lock | None:
+def _lock(content: bytes, *, is_shared: bool) -> Lock | None:
     """The lock in a file; None while it is still being written."""
     try:
         read = json.loads(content)
-        return Lock(pid=int(read["pid"]), host=str(read["hostname"]))
+        return Lock(pid=int(read["pid"]), host=str(read["hostname"]), is_shared=is_shared)
     except (ValueError, KeyError):
         return None

@@ -8,6 +8,12 @@ from pathlib import Path
 from tokenworks.environment.sections import Environment
 from tokenworks.errors import OperationError
 from tokenworks.local_cluster import LocalCluster, State
+from tokenworks.operations.guards import (
+    Place,
+    forget_cluster,
+    refuse_another_place,
+    refuse_what_others_made,
+)
 from tokenworks.operations.node import delete_node, forget_node, local_node, real_names
 from tokenworks.operations.objects import our_objects
 from tokenworks.operations.session import Session
@@ -23,14 +29,22 @@ def take_down(session: Session, name: str, environment: Environment) -> None:
     Machines that exist keep their drivers, and a cluster that exists is not deleted.
 
     Raises:
-        OperationError: something of ours is left in the cluster, which then stays as it is.
+        OperationError: something of ours is left in the cluster, which then stays as it is; or,
+            before anything is deleted, what is up under this name is somewhere else, or its
+            namespaces hold what others made.
     """
+    given = environment.cluster.kubeconfig if environment.cluster else None
+    place = Place(name=name, platform=environment.platform, kubeconfig=given)
+    refuse_another_place(session, place)
     stacks = [stack_name(name, program) for program in reversed(PROGRAMS[environment.platform])]
     existing = [stack for stack in stacks if stack in session.stacks.names()]
     if environment.cluster is not None:
-        kubeconfig = session.workspace.kubeconfig(name, environment.cluster.kubeconfig)
+        kubeconfig = session.workspace.kubeconfig(name, given)
+        if any(map(session.stacks.resources, existing)):
+            refuse_what_others_made(session, name, kubeconfig)
         _destroy(session, existing)
         _refuse_leftovers(session, name, kubeconfig, name)
+        forget_cluster(session.workspace, name)
         session.say(f"{name}: no object of it is left; its machines and cluster stay as they are")
         return
     # What the file says now is not what was brought up: a node that is there goes in any case.

@@ -49,6 +49,8 @@ def set_running(folders: Folders, environment: str, name: str, *, running: bool)
         part = find(parts_of(folders, environment), name)
         if (part.state == "runs") is running:
             return part
+        if running and name in read_stopped(folders):
+            raise OperationError(name, reason="could not be started", remedy=f"read {part.log}")
         if time.monotonic() > end:
             what = "start" if running else "stop"
             reason = f"does not {what} within {WAIT_SECONDS:.0f} s"

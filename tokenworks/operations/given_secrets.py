@@ -6,31 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tokenworks.errors import ConfigError, OperationError, Problem
+from tokenworks.errors import ConfigError, Problem
 from tokenworks.operations.stacks import Stacks
 from tokenworks.plan.types import Plan, ServerPlan
 from tokenworks.workspace import PROJECT, stack_name
-
-
-def refuse_lost_settings(stacks: Stacks, environment: str) -> None:
-    """Refuse to update a stack that is up from a checkout without its settings.
-
-    New keys would be made, and those that callers hold would be refused from then on.
-
-    Raises:
-        OperationError: with the commands that bring them back.
-    """
-    stack = stack_name(environment, "serving")
-    file = stacks.workspace.settings(stack)
-    if file.exists() or not stacks.resources(stack):
-        return
-    raise OperationError(
-        f"update of {stack}",
-        reason=f"it is up, and its settings with the tenants' keys are not here: {file} is missing",
-        remedy="take the file from whoever brought it up or, after `source "
-        f"{stacks.backend.shell_file}`, write it from the last update: `pulumi config refresh "
-        f"--stack {stack}`",
-    )
 
 
 def refuse_missing_secrets(stacks: Stacks, plan: Plan) -> None:

@@ -49,6 +49,19 @@ def objects(
     return found
 
 
+def cluster_id(kubectl: Path, kubeconfig: Path) -> str:
+    """What tells a cluster from any other: the UID of its namespace kube-system."""
+    answer = _run(
+        kubectl,
+        kubeconfig,
+        "get",
+        "namespace",
+        "kube-system",
+        "--output=jsonpath={.metadata.uid}",
+    )
+    return answer.strip()
+
+
 def spell(found: dict[str, Any]) -> str:
     """An object's kind and name, with its namespace where it has one."""
     metadata = found["metadata"]

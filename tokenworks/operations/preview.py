@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tokenworks.errors import OperationError
 from tokenworks.local_cluster import State
+from tokenworks.operations.guards import Place, refuse_another_place, refuse_lost_settings
 from tokenworks.operations.record import record_environment
 from tokenworks.operations.session import Session
 from tokenworks.operations.stacks import Changes
@@ -15,8 +16,11 @@ def preview(session: Session, plan: Plan) -> dict[str, Changes]:
     """Changes in each stack; where there is no cluster or no stack yet, all would be created.
 
     Raises:
-        OperationError: the cluster exists and does not run, so that it cannot be asked.
+        OperationError: the cluster exists and does not run, so that it cannot be asked; or what is
+            up under this name is somewhere else, or its settings are.
     """
+    refuse_another_place(session, Place.of(plan))
+    refuse_lost_settings(session.stacks, plan)
     state = _state(session, plan)
     if state not in (State.ABSENT, State.RUNNING):
         raise OperationError(

@@ -7,6 +7,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from rich.console import Console
 
@@ -18,6 +19,15 @@ from tokenworks.operations.backends import Backend, backend_of, local_backend, p
 from tokenworks.operations.stacks import Stacks
 from tokenworks.toolchain import ENVIRONMENT_TOOLS, Toolbox, ensure, showing
 from tokenworks.workspace import Workspace
+
+_NOT_INHERITED: Final = (
+    "PULUMI_CONFIG_PASSPHRASE",
+    "PULUMI_K8S_DELETE_UNREACHABLE",
+    "PULUMI_K8S_ENABLE_PATCH_FORCE",
+)
+"""Variables that would decide over us: a passphrase of another project, even an empty one, goes
+before the file with ours; the others drop from the state what cannot be reached, and take over what
+is somebody else's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +66,8 @@ def open_session(workspace: Workspace, console: Console, backend: Backend) -> Se
     prepare_local(workspace)
     with showing(console) as report:
         toolbox = ensure(ENVIRONMENT_TOOLS, report)
+    for name in _NOT_INHERITED:
+        os.environ.pop(name, None)
     os.environ["PATH"] = os.pathsep.join([_folders(toolbox), os.environ.get("PATH", os.defpath)])
     stacks = Stacks(workspace, toolbox.pulumi_home, console, backend)
     session = Session(workspace=workspace, console=console, toolbox=toolbox, stacks=stacks)
@@ -71,7 +83,8 @@ def _folders(toolbox: Toolbox) -> str:
 def _write_shell_file(session: Session, toolbox: Toolbox) -> None:
     """Write what a shell sources so that plain ``pulumi`` and ``kubectl`` work here."""
     variables = sorted(session.stacks.variables().items())
-    lines = [f"export {name}={shlex.quote(value)}" for name, value in variables]
+    lines = [f"unset {' '.join(_NOT_INHERITED)}"]
+    lines += [f"export {name}={shlex.quote(value)}" for name, value in variables]
     lines.append(f'export PATH={shlex.quote(_folders(toolbox))}:"$PATH"')
     file = session.stacks.backend.shell_file
     write_whole(private_folder(file.parent) / file.name, "\n".join(lines) + "\n")

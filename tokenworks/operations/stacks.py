@@ -7,13 +7,16 @@ import json
 import os
 import re
 import secrets
+import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Any
 
 from pulumi import automation as auto
@@ -72,10 +75,15 @@ class Stacks:
         return self.backend.stacks()
 
     def open(self, name: str) -> auto.Stack:
-        """The stack, created if there is none."""
-        return auto.create_or_select_stack(
-            stack_name=name, work_dir=str(self.workspace.root), opts=self._options()
-        )
+        """The stack, created if there is none.
+
+        Raises:
+            OperationError: it cannot be read or made, as with a wrong passphrase or no rights.
+        """
+        with _readable(name, "selection"):
+            return auto.create_or_select_stack(
+                stack_name=name, work_dir=str(self.workspace.root), opts=self._options()
+            )
 
     def ensure_secrets(self, stack: str, keys: Sequence[str]) -> tuple[str, ...]:
         """A random secret under each configuration key that has none; returns the new ones.
@@ -164,7 +172,7 @@ class Stacks:
         """Show progress while Pulumi works, its warnings afterwards, and a failure as an error."""
         tracker = Tracker(name, planned)
         try:
-            with shown(tracker, self._console), _readable(name, what):
+            with shown(tracker, self._console), patient(self._console), _readable(name, what):
                 yield tracker
         finally:
             for warning in dict.fromkeys(tracker.warnings):
@@ -234,6 +242,28 @@ def refuse_unknown_in_aws(stack: str, pending: Sequence[Mapping[str, Any]]) -> N
 
 
 @contextlib.contextmanager
+def patient(console: Console) -> Iterator[None]:
+    """Let Ctrl-C end Pulumi and not us, so that it finishes and writes down what it has begun.
+
+    The terminal tells Pulumi as well, which then begins nothing new; if we left, it would lose
+    where it writes to and be killed in the middle. A second Ctrl-C ends it at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def wait(_number: int, _frame: FrameType | None) -> None:
+        console.print("waiting until Pulumi has finished what it began; again ends it at once")
+
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
 def _readable(stack: str, what: str) -> Iterator[None]:
     """Turn the Automation API's report of a failed command into what people need of it."""
     try:
@@ -258,4 +288,10 @@ def diagnostics(report: str) -> str:
 
 
 _SECTION = re.compile(r"^(Diagnostics|Policies|Outputs|Resources|Duration):[^\n]*\n?", re.MULTILINE)
-_BY_HAND = {"preview": "preview", "update": "up", "destroy": "destroy", "refresh": "refresh"}
+_BY_HAND = {
+    "preview": "preview",
+    "update": "up",
+    "destroy": "destroy",
+    "refresh": "refresh",
+    "selection": "stack select",
+}

@@ -18,7 +18,13 @@ from tokenworks.operations.first_request import (
     why_nobody_asks,
     write_key_files,
 )
-from tokenworks.operations.given_secrets import refuse_lost_settings, refuse_missing_secrets
+from tokenworks.operations.given_secrets import refuse_missing_secrets
+from tokenworks.operations.guards import (
+    Place,
+    refuse_another_place,
+    refuse_lost_settings,
+    remember_cluster,
+)
 from tokenworks.operations.node import Ready, join_node, leave_node, make_ready
 from tokenworks.operations.record import record_environment
 from tokenworks.operations.session import Session
@@ -45,9 +51,12 @@ def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> BroughtUp
 
     Raises:
         ConfigError: a secret that people must give is missing; nothing was changed.
-        OperationError: the settings of a stack that is up are not in this checkout.
+        OperationError: what is up under this name is somewhere else, or its settings are.
     """
-    refuse_lost_settings(session.stacks, plan.environment)
+    if plan.cluster is not None:
+        _find_credentials(plan.cluster.kubeconfig)
+    refuse_another_place(session, Place.of(plan))
+    refuse_lost_settings(session.stacks, plan)
     refuse_missing_secrets(session.stacks, plan)
     pool = plan.real_pool
     ready = None if pool is None else _make_node_ready(session, plan.environment)
@@ -68,7 +77,8 @@ def bring_up(session: Session, plan: Plan, confirm: Confirm | None) -> BroughtUp
             # Not before: simulated nodes of an earlier file go with the cluster's program.
             join_node(session, plan, pool, ready)
         if confirm is not None:
-            _ask(session, stack, confirm)
+            _ask(session, stack, confirm, done=tuple(changes))
+        remember_cluster(session, Place.of(plan))
         begun = time.monotonic()
         # A new cluster is empty, whatever the state remembers of an earlier one.
         changes[stack] = session.stacks.update(
@@ -102,8 +112,6 @@ def _ready_cluster(
     if plan.platform != "simulated":
         if plan.aws is not None:
             _look_for_lost_states(session, plan.environment)
-        if plan.cluster is not None:
-            _find_credentials(plan.cluster.kubeconfig)
         _make_keys(session, plan)
         return False
     cluster = session.cluster(plan.environment, has_real_node=plan.real_pool is not None)
@@ -161,15 +169,18 @@ def _ask_about_cluster(
         raise _declined(plan.environment)
 
 
-def _ask(session: Session, stack: str, confirm: Confirm) -> None:
+def _ask(session: Session, stack: str, confirm: Confirm, done: tuple[str, ...]) -> None:
     changes = session.stacks.preview(stack)
     session.say(f"{stack}: {describe(changes)}, if you agree")
     if changes.any and not confirm(f"Update {stack}?"):
-        raise _declined(stack)
+        raise _declined(stack, done)
 
 
-def _declined(what: str) -> OperationError:
-    return OperationError(f"update of {what}", reason="you said no", remedy="nothing was changed")
+def _declined(what: str, done: tuple[str, ...] = ()) -> OperationError:
+    left = (
+        f"it was not changed; {', '.join(done)} had been updated" if done else "it was not changed"
+    )
+    return OperationError(f"update of {what}", reason="you said no", remedy=left)
 
 
 def _has_state(session: Session, stack: str) -> bool:

@@ -30,8 +30,10 @@ def sweep_tables(plan: SweepPlan) -> RenderableType:
         if plan.steps
         else "nothing to delete"
     ]
+    if data := [step.id for step in plan.steps if step.may_hold_data]:
+        parts.append(f"may hold data of claims: {', '.join(data)}")
     for title, kept in (
-        ("ours, and goes with the cluster", plan.waiting),
+        ("ours, and stays while the cluster exists", plan.waiting),
         ("ours, and something keeps it", plan.blocked),
         ("in our network, and not ours by any tag: never touched", plan.strangers),
     ):

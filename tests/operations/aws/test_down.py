@@ -52,9 +52,26 @@ def test_stacks_go_in_reverse_what_controllers_left_goes_and_data_stays(
     said = done.stderr
     assert said.index("shop-serving: 2 deleted") < said.index("shop-cluster: 2 deleted")
     assert said.index("load balancer") < said.index("shop-cluster: 2 deleted"), "swept between"
-    assert ours.missing() == SWEPT
+    assert ours.missing() == SWEPT - {"volume"}
     assert foreign.missing() == set()
     assert f"vpc/{ours.vpc}" in done.stdout, "the network is kept on purpose"
+
+
+def test_volumes_of_claims_are_kept_and_told_and_go_with_data(session: Session, shop: Shop) -> None:
+    bring_up(session, "storage", "cluster")
+    claims = {"ebs.csi.aws.com/cluster-name": "tokenworks-shop", "tokenworks:environment": "shop"}
+    ours = leave_behind("10.64.0.0/16", "k8s-gateway", {}, OURS)
+    name = {"kubernetes.io/created-for/pvc/name": "data-0"}
+    client("ec2").create_tags(Resources=[ours.volume], Tags=as_list(claims | name))
+    done = shop.run("down", "shop", "--yes")
+    assert done.exit_code == 0, done.output
+    assert f"volume {ours.volume} (data-0): kept, it may hold data of a claim" in done.stderr
+    assert "tokenworks aws sweep shop` before the next `up`" in done.stderr
+    assert "1 volumes of claims kept on purpose" in done.stderr
+    assert "volume" not in ours.missing()
+    done = shop.run("down", "shop", "--with-data", "--yes", typed="shop\n")
+    assert done.exit_code == 0, done.output
+    assert ours.missing() == SWEPT
 
 
 def test_what_is_protected_needs_two_deliberate_steps(session: Session, shop: Shop) -> None:

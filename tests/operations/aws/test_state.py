@@ -10,6 +10,8 @@ import pytest
 
 from tests.aws_fixtures import client
 from tests.operations.aws.shop import Shop
+from tokenworks.errors import OperationError
+from tokenworks.operations import stacks
 from tokenworks.operations.backends import state_key
 from tokenworks.operations.session import Session
 
@@ -99,11 +101,15 @@ def lock(host: str) -> str:
     return key
 
 
-def test_the_lock_of_an_update_that_died_here_is_cleared(session: Session) -> None:
+def test_a_lock_in_the_bucket_is_waited_for_and_never_cleared_though_the_hostname_is_this_ones(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bring_up(session, "one")
     key = lock(socket.gethostname())
-    assert not session.stacks.update(STACK, planned=None, refresh=False).any
-    assert key not in objects()
+    monkeypatch.setattr(stacks, "UPDATE_WAIT_SECONDS", 0)
+    with pytest.raises(OperationError, match=f"pulumi cancel --stack {STACK}"):
+        session.stacks.update(STACK, planned=None, refresh=False)
+    assert key in objects()
 
 
 def test_a_lock_of_another_machine_keeps_a_state_from_being_restored(

@@ -10,6 +10,8 @@ import pytest
 from tests.aws_fixtures import client
 from tests.operations.aws.shop import Shop
 from tests.operations.aws.world import SWEPT, Leftovers, leave_behind
+from tokenworks.operations.aws_state import cloud_and_backend
+from tokenworks.operations.aws_sweep import sweep_until_clean
 
 OURS = {
     "elbv2.k8s.aws/cluster": "tokenworks-shop",
@@ -59,6 +61,53 @@ def test_a_second_sweep_finds_nothing(shop_with_state: Shop, ours: Leftovers) ->
     again = shop_with_state.run("aws", "sweep", "shop")
     assert again.exit_code == 0
     assert "nothing to delete" in again.stdout
+
+
+def make_cluster(network: Leftovers) -> None:
+    (subnet,) = client("ec2").describe_subnets(
+        Filters=[{"Name": "vpc-id", "Values": [network.vpc]}]
+    )["Subnets"]
+    client("eks").create_cluster(
+        name="tokenworks-shop",
+        roleArn="arn:aws:iam::123456789012:role/x",
+        resourcesVpcConfig={"subnetIds": [subnet["SubnetId"]]},
+    )
+
+
+def sweep_as_down_does(shop: Shop, *, with_data: bool) -> list[str]:
+    """Volumes that are kept for their data; any wait would be an error."""
+    cloud, backend = cloud_and_backend(shop.workspace, "shop")
+    kept = sweep_until_clean(
+        cloud, backend, lambda _: None, with_data=with_data, patience_seconds=0
+    )
+    return [one.id for one in kept]
+
+
+@pytest.mark.parametrize("with_data", [False, True])
+def test_volumes_stay_while_the_cluster_exists_and_nobody_waits_for_them(
+    shop_with_state: Shop, ours: Leftovers, with_data: bool
+) -> None:
+    make_cluster(ours)
+    assert sweep_as_down_does(shop_with_state, with_data=with_data) == []
+    shown = shop_with_state.run("aws", "sweep", "shop", "--yes")
+    assert shown.exit_code == 0, shown.output
+    assert ours.volume in shown.stdout
+    assert "stays while the cluster exists" in shown.stdout
+    assert "volume" not in ours.missing()
+
+
+def test_volumes_of_claims_go_with_data_alone(shop_with_state: Shop, ours: Leftovers) -> None:
+    assert sweep_as_down_does(shop_with_state, with_data=False) == [ours.volume]
+    assert ours.missing() == SWEPT - {"volume"}
+    assert sweep_as_down_does(shop_with_state, with_data=True) == []
+    assert ours.missing() == SWEPT
+
+
+def test_a_sweep_that_asks_says_which_volumes_may_hold_data(
+    shop_with_state: Shop, ours: Leftovers
+) -> None:
+    done = shop_with_state.run("aws", "sweep", "shop", typed="n\n")
+    assert f"may hold data of claims: {ours.volume}" in done.stdout
 
 
 def test_nothing_goes_without_a_yes_and_the_table_says_what_would(
