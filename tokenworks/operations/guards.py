@@ -26,8 +26,21 @@ from tokenworks.workspace import PROJECT, Workspace, stack_name
 
 _COMMON = ("cluster", "serving")
 """Programs that every platform has."""
-_OF_KUBERNETES = {("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")}
-"""What Kubernetes itself makes in each namespace."""
+_MADE_AGAIN = frozenset(
+    {
+        "ConfigMap",
+        "Endpoints",
+        "Event",
+        "Lease",
+        "LimitRange",
+        "NetworkPolicy",
+        "ResourceQuota",
+        "Role",
+        "RoleBinding",
+        "ServiceAccount",
+    }
+)
+"""Kinds that controllers and administrators put into every namespace, and make again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +139,8 @@ def refuse_what_others_made(session: Session, name: str, kubeconfig: Path) -> No
         raise OperationError(
             f"taking {name} down",
             reason="would delete its namespaces with what others put there: " + _some(theirs),
-            remedy="move or delete that first; nothing was deleted",
+            remedy="move or delete that first, or, if all of it may go, run what `tokenworks down "
+            f"{name} --explain` prints; nothing was deleted",
         )
 
 
@@ -138,10 +152,9 @@ def is_theirs(found: dict[str, Any]) -> bool:
         metadata.get("namespace") in (ENGINES_NAMESPACE, GATEWAY_NAMESPACE)
         and metadata.get("labels", {}).get(label) != value
         and not metadata.get("ownerReferences")
-        and (found["kind"], metadata["name"]) not in _OF_KUBERNETES
+        and found["kind"] not in _MADE_AGAIN
         # Left behind by cert-manager, which signs it again.
         and "cert-manager.io/certificate-name" not in metadata.get("annotations", {})
-        and found["kind"] not in ("Event", "Lease")
     )
 
 
