@@ -127,6 +127,7 @@ def test_a_namespace_does_not_go_with_what_others_put_into_it(racks: Checkout) -
         racks.kubectl("delete", "--filename=-", stdin=CLAIM)
     assert told == (
         "error: taking racks down: would delete its namespaces with what others put there: "
-        "PersistentVolumeClaim/tokenworks-engines/fine-tuned; move or delete that first, or, if all "
-        "of it may go, run what `tokenworks down racks --explain` prints; nothing was deleted.\n"
+        "PersistentVolumeClaim/tokenworks-engines/fine-tuned; move or delete that first, or, if "
+        "all of it may go, run what `tokenworks down racks --explain` prints; nothing was "
+        "deleted.\n"
     )
