@@ -179,7 +179,7 @@ def report(*outcomes: Outcome, ending: Ending = Ending.COMPLETE) -> PoolReport:
             steps=(),
             wrong=(),
             proof={},
-            observed={},
+            observed={"kernel": "6.8.0-87-generic"},
         )
         for number, outcome in enumerate(outcomes)
     )
@@ -201,6 +201,15 @@ def test_a_host_that_could_not_be_told_is_never_counted_as_good(
 ) -> None:
     (pool,) = pools_of(WORKSPACE, "example-hosts")
     assert exit_code((report(*outcomes),), (pool,)) == code
+
+
+def test_a_run_that_failed_before_it_looked_tells_nothing_of_the_host() -> None:
+    """As where the cluster does not answer; what is known to be bad elsewhere counts first."""
+    (pool,) = pools_of(WORKSPACE, "example-hosts")
+    failed = report(Outcome.FAILED, Outcome.FAILED)
+    unread = replace(failed.hosts[0], observed={})
+    for hosts, code in (((unread,), 3), ((unread, failed.hosts[1]), 1)):
+        assert exit_code((replace(failed, hosts=hosts),), (pool,)) == code
 
 
 def test_a_check_that_broke_is_not_one_that_failed() -> None:
