@@ -6,7 +6,9 @@ import contextlib
 import datetime
 import http.client
 import ipaddress
+import itertools
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -44,11 +46,23 @@ KEYS = {"search": [KEY], "support": [OTHER_KEY]}
 JSON = {"content-type": "application/json"}
 
 
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+PORTS_OF_A_WORKER = 1000
+FIRST_PORT = 12_000 + PORTS_OF_A_WORKER * (WORKER % 20)
+"""Below those that the kernel gives to connections, and to tests of other workers: Envoys share a
+port that two of them are given, and one then gets the other's callers."""
+ports = itertools.cycle(range(FIRST_PORT, FIRST_PORT + PORTS_OF_A_WORKER))
+for _ in range(os.getpid() % PORTS_OF_A_WORKER):
+    next(ports)  # another run of the tests begins elsewhere
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of loopback that nobody has, and no other test takes soon."""
+    while True:
+        port = next(ports)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((LOOPBACK, port))
+            return port
 
 
 def decided(value: Any) -> Decided[Any]:

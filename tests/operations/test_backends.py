@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,7 +45,10 @@ def test_a_lock_in_a_folder_is_at_work_while_pulumi_runs(backend: Backend, tmp_p
     program = shutil.copy(shutil.which("sleep") or "", tmp_path / "pulumi")
     with subprocess.Popen([program, "60"]) as process:
         found = lock(backend, process.pid)
-        assert found.is_running()
+        # A process has its program's name a moment after it was started.
+        end = time.monotonic() + 10
+        while not found.is_running():
+            assert time.monotonic() < end
         process.kill()
     assert not found.is_running()
 

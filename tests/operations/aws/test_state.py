@@ -53,7 +53,7 @@ def test_a_shell_that_sources_its_file_works_on_the_bucket(session: Session) -> 
     text = file.read_text("utf-8")
     assert "PULUMI_BACKEND_URL='s3://shop-state?region=us-east-1'" in text
     assert "SECRET" not in text
-    assert "PASSPHRASE" not in text
+    assert "PASSPHRASE=" not in text
 
 
 def test_a_lost_state_is_had_back_from_the_buckets_versions(session: Session, shop: Shop) -> None:
