@@ -199,15 +199,14 @@ def test_streams_outlive_all_changes_in_a_row(
     with held_streams(started, streaming_engine, "alpha", count=12) as held:
         for _ in range(5):
             the_certificate_is_renewed(started)
-            for plan in (
-                dataclasses.replace(started.plan, routes=started.plan.routes[1:]),
-                started.plan,
-            ):
+            shrunk = dataclasses.replace(started.plan, routes=started.plan.routes[1:])
+            for plan, answer in ((shrunk, 404), (started.plan, 200)):
                 started.publish_keys({**KEYS, "support": [NEW_KEY]})
                 publish(started, plan)
                 started.publish_keys(KEYS)
+                # Of changes that follow each other at once Envoy reads the last one alone.
+                until(lambda: status(started, "alpha") == answer, what="the routes")  # noqa: B023
             held.go_on("a round of changes")
-        until(lambda: status(started, "alpha") == 200, what="everything as it was")
         held.let_go()
     reloads = started.metric("envoy_http_rds_config_reload")
-    assert reloads >= 5, reloads
+    assert reloads >= 10, reloads
