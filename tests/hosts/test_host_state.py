@@ -168,6 +168,13 @@ def test_modules_are_told_by_kernel_and_dkms_by_what_it_installed(tmp_path: Path
     }
 
 
+@pytest.mark.parametrize("folder", ["", "/nvidia/current"], ids=["Ubuntu", "Debian"])
+def test_the_library_is_found_where_a_distribution_keeps_it(tmp_path: Path, folder: str) -> None:
+    library = f"usr/lib/x86_64-linux-gnu{folder}/libnvidia-ml.so"
+    host = fake_host(tmp_path, {f"{library}.{version}": "" for version in ("580.126.20", "1")})
+    assert host_gpu.libraries(host) == ["580.126.20"]
+
+
 def test_processes_that_hold_a_gpu_are_named(tmp_path: Path) -> None:
     host = fake_host(tmp_path, {"proc/41/comm": "python3\n", "proc/42/comm": "bash\n"})
     for pid, target in ((41, "/dev/nvidia0"), (42, "/dev/null")):

@@ -338,12 +338,13 @@ def test_without_ansible_the_remedy_is_said(
         ran(tmp_path, GOOD)
 
 
-def test_without_kubectl_no_node_is_touched_that_would_have_to_be_drained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("changes", [True, False], ids=["prepare", "look"])
+def test_without_kubectl_no_host_is_touched_whose_node_must_be_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: bool
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(OperationError, match=r"no kubectl on the PATH; install one within one"):
-        ran(tmp_path, GOOD, changes=True, kubeconfig="~/.kube/config")
+        ran(tmp_path, GOOD, changes=changes, kubeconfig="~/.kube/config")
 
 
 def test_the_keys_of_the_hosts_lie_where_ssh_is_told_to_look(tmp_path: Path) -> None:
