@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tokenworks.plan.gateway import HEAP_FULL_SHARE, MODEL_LIST_PATH, NOT_HEAP_MIB
+from tokenworks.plan.gateway import (
+    HEAP_FULL_SHARE,
+    HEAP_RESET_SHARES,
+    HEAP_SHRINK_SHARE,
+    MODEL_LIST_PATH,
+    NOT_HEAP_MIB,
+)
 from tokenworks.plan.gateway_pods import ALIVE_PATH, CALLER_CONNECTIONS
 from tokenworks.plan.gateway_types import GatewayPlan
 from tokenworks.render_admission import (
@@ -83,7 +89,9 @@ def gateway_files(
         "listen_address": listen_address,
         "max_connections": CALLER_CONNECTIONS,
         "alive_path": ALIVE_PATH,
+        "heap_shrink_share": HEAP_SHRINK_SHARE,
         "heap_full_share": HEAP_FULL_SHARE,
+        "heap_reset_shares": HEAP_RESET_SHARES,
         "most_heap_bytes": (plan.memory_mib.value - NOT_HEAP_MIB) * 2**20,
         "network_seconds": NETWORK_SECONDS,
         "drain_minimum_seconds": min(DRAIN_MINIMUM_SECONDS, plan.drain_seconds.value),

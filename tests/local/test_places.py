@@ -90,6 +90,14 @@ def test_a_kubeconfig_that_leads_to_another_cluster_is_refused(racks: Checkout) 
     assert "correct cluster.kubeconfig or the file's current context" in told
 
 
+def test_a_note_of_a_cluster_that_plain_pulumi_emptied_is_not_believed(racks: Checkout) -> None:
+    folder = racks.path / ".tokenworks/racks"
+    folder.mkdir(exist_ok=True)
+    (folder / "cluster-uid").write_text("11111111-2222-4333-8444-555555555555")
+    counts = json.loads(racks.tokenworks("preview", "racks", "--json").stdout)
+    assert set(counts) == {"racks-cluster", "racks-serving"}
+
+
 def test_objects_without_a_state_are_refused_as_somebody_elses(racks: Checkout) -> None:
     """A checkout that lost its state would make keys anew and adopt the rest."""
     labels = [f"{name}={value}" for name, value in LABELS.items()]

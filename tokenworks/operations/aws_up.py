@@ -7,6 +7,7 @@ from tokenworks.aws.leftovers import read_tagged, sort_out
 from tokenworks.aws.target import PROGRAM_TAG
 from tokenworks.errors import OperationError
 from tokenworks.operations.backends import Backend
+from tokenworks.operations.guards import some_of
 from tokenworks.workspace import PROGRAMS, stack_name
 
 _NAMED = 3
@@ -28,11 +29,9 @@ def refuse_lost_states(cloud: Cloud, backend: Backend) -> None:
         stack = stack_name(environment, program)
         arns = [one.arn for one in there if one.tags.get(PROGRAM_TAG) == program]
         if arns and not backend.deployment(stack).get("resources"):
-            more = f" and {len(arns) - _NAMED} more" if len(arns) > _NAMED else ""
-            exist = f"{', '.join(arns[:_NAMED])}{more}"
             raise OperationError(
                 f"update of {stack}",
-                reason=f"it has no state, but its resources exist: {exist}",
+                reason=f"it has no state, but its resources exist: {some_of(arns, _NAMED)}",
                 remedy=f"have its state back (`tokenworks aws versions {environment} {program}`), "
                 f"or adopt them (`tokenworks aws import-plan {environment}`); nothing was changed",
             )

@@ -70,7 +70,7 @@ def refuse_another_place(session: Session, place: Place) -> None:
         return
     kubectl = session.toolbox.path("kubectl")
     kubeconfig = session.workspace.kubeconfig(place.name, place.kubeconfig)
-    if any(session.stacks.resources(stack_name(place.name, each)) for each in _COMMON):
+    if _is_up(session.stacks, place.name):
         recorded = _recorded(session.workspace, place.name)
         now = cluster_id(kubectl, kubeconfig) if recorded else None
         if now != recorded:
@@ -84,7 +84,7 @@ def refuse_another_place(session: Session, place: Place) -> None:
     elif there := our_objects(kubectl, kubeconfig, environment=place.name):
         raise OperationError(
             f"state of {place.name}",
-            reason=f"is not in this checkout, but its objects exist: {_some(there)}",
+            reason=f"is not in this checkout, but its objects exist: {some_of(there)}",
             remedy="work in the checkout that brought it up, or put its .tokenworks/state, "
             ".tokenworks/passphrase and stacks/Pulumi.*.yaml here; nothing was changed",
         )
@@ -110,8 +110,13 @@ def refuse_other_platform(workspace: Workspace, place: Place) -> None:
 
 
 def remember_cluster(session: Session, place: Place) -> None:
-    """Note in which cluster an environment is brought up, where that is one that exists."""
-    if place.platform == "hosts" and _recorded(session.workspace, place.name) is None:
+    """Note in which cluster an environment is brought up, where that is one that exists.
+
+    A note without a state is of another time: plain Pulumi has destroyed what it tells of.
+    """
+    recorded = _recorded(session.workspace, place.name)
+    known = recorded is not None and _is_up(session.stacks, place.name)
+    if place.platform == "hosts" and not known:
         kubeconfig = session.workspace.kubeconfig(place.name, place.kubeconfig)
         file = _record(session.workspace, place.name)
         write_whole(
@@ -138,7 +143,7 @@ def refuse_what_others_made(session: Session, name: str, kubeconfig: Path) -> No
     if theirs:
         raise OperationError(
             f"taking {name} down",
-            reason="would delete its namespaces with what others put there: " + _some(theirs),
+            reason="would delete its namespaces with what others put there: " + some_of(theirs),
             remedy="move or delete that first, or, if all of it may go, run what `tokenworks down "
             f"{name} --explain` prints; nothing was deleted",
         )
@@ -184,6 +189,10 @@ def refuse_lost_settings(stacks: Stacks, plan: Plan) -> None:
     )
 
 
+def _is_up(stacks: Stacks, name: str) -> bool:
+    return any(stacks.resources(stack_name(name, program)) for program in _COMMON)
+
+
 def _platform_of(workspace: Workspace, stack: str, name: str) -> str | None:
     """The platform that a stack's settings, or its state here, tell of; None where neither does."""
     if str(_settings(workspace.settings(stack)).get("secretsprovider", "")).startswith("awskms:"):
@@ -212,6 +221,7 @@ def _recorded(workspace: Workspace, name: str) -> str | None:
     return file.read_text("utf-8").strip() if file.is_file() else None
 
 
-def _some(names: Sequence[str], most: int = 10) -> str:
+def some_of(names: Sequence[str], most: int = 10) -> str:
+    """The first names of a list that may be long, and how many follow."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"

@@ -56,8 +56,12 @@ BASE_HEAP_MIB = 192
 STREAM_KIB = 80
 """What a stream takes that is held, with its connections and every feature on: 5,000 of them took
 463 MiB (`python -m benchmarks.gateway`), 66 of which it had before."""
+HEAP_SHRINK_SHARE = 0.75
+"""Of its heap, from which share on a gateway gives freed memory back."""
 HEAP_FULL_SHARE = 0.8
-"""Of its heap, from which share on a gateway lets no more requests in."""
+"""And from which it lets no more requests in."""
+HEAP_RESET_SHARES = (0.82, 0.92)
+"""And between which it ends the requests that hold most: the first of them, and all."""
 ENDPOINT_REMOVAL_SECONDS = 15
 """How long clients may still be sent to a pod that is on its way out."""
 LEAST_STREAMS_PER_CONNECTION = 128
